@@ -1,0 +1,1 @@
+"""Measurements: plain tests in the suite, timed by `pytest --benchmark-only bench`."""

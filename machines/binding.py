@@ -1,0 +1,101 @@
+"""A chart to and from its snapshot: `capture(chart)` and `rebuild(Chart, snapshot)`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from statemachine import StateChart
+
+# adopt
+from machines.capturing import tree_fields
+from machines.definition import Machine
+from machines.errors import DefinitionError, DriftError
+from machines.loose import Loose
+from machines.planting import make_child, plant
+from machines.rebuilding import grow, resume
+from machines.shape import drift, shape_of
+from machines.tree import Tree
+from snapshots.clock import Clock, SystemClock
+from snapshots.codec import load
+from snapshots.layout import join
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything that decides how a chart behaves from here on, as bytes that nothing changes."""
+
+    blob: bytes
+    """UTF-8 JSON: machine, digest, root, turn, timers."""
+
+    def read(self) -> dict[str, Any]:
+        """Return the snapshot as plain JSON values, for who wants to look into it."""
+        value = load(self.blob)
+        assert isinstance(value, dict)
+        return value
+
+
+def capture(chart: StateChart, *, types: Iterable[type] = (), context: type | None = None) -> Snapshot:
+    """Return the snapshot of a chart at rest, of this package's engine or of the library's.
+
+    `types` are classes that its values have, `context` the class of its model if it is not named
+    in `StateChart[Model]`. Raises EncodeError for a value that could not come back,
+    IllegalConfigurationError inside a macrostep, DefinitionError for what cannot be captured.
+    """
+    machine = Machine(type(chart), types=tuple(types), context=context)
+    node = getattr(chart._engine, "node", None)  # noqa: SLF001 - pinned
+    if node is not None and node.parent is not None:
+        raise DefinitionError(machine.name, "it is a child chart", "capture the root of its tree")
+    tree = node.tree if node is not None else adopt(chart, SystemClock(), Loose(), make_child)
+    if tree.running is not None:
+        raise DefinitionError(
+            machine.name, "it is inside a macrostep", "capture it when its send has returned"
+        )
+    encode = machine.codec.encode
+    fields = {"v": b"1", "machine": encode(machine.name), "digest": encode(machine.digest)}
+    return Snapshot(join(fields | tree_fields(tree, machine)))
+
+
+def rebuild(
+    chart: type[StateChart],
+    snapshot: Snapshot | bytes,
+    *,
+    types: Iterable[type] = (),
+    context: type | None = None,
+    clock: Clock | None = None,
+) -> StateChart:
+    """Return a new chart that goes on where the captured one stopped.
+
+    What was invoked starts again, timers keep their due time. A synchronous chart finishes a turn
+    that was cut short before this returns; a chart with coroutine callbacks does so on the running
+    loop. Raises DriftError if the class has another shape, DecodeError for bytes that are no
+    snapshot, IllegalConfigurationError for a configuration that cannot be.
+    """
+    machine = Machine(chart, types=tuple(types), context=context)
+    value = machine.codec.decode(snapshot if isinstance(snapshot, bytes) else snapshot.blob)
+    if value.get("digest") != machine.digest:
+        raise DriftError(None, machine.name, drift(value.get("shape"), shape_of(chart)))
+    tree = _loose_tree(clock)
+    grow(tree, machine, value)
+    resume(tree, restored=True)
+    tree.keeper.wake()
+    assert tree.root is not None
+    return tree.root.chart
+
+
+def start(
+    chart: type[StateChart] | Machine, given: dict[str, Any] | None = None, *, clock: Clock | None = None
+) -> StateChart:
+    """Return a new chart under the durable engine that belongs to no run, with an input."""
+    machine = Machine.of(chart)
+    tree = _loose_tree(clock)
+    node = plant(tree, machine, given or {})
+    tree.keeper.wake()
+    return node.chart
+
+
+def _loose_tree(clock: Clock | None) -> Tree:
+    keeper = Loose()
+    keeper.tree = tree = Tree(clock or SystemClock(), keeper, make_child)
+    return tree

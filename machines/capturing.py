@@ -1,0 +1,230 @@
+"""A chart to its snapshot: everything that decides how it behaves from here on.
+
+Every item is guarded by a chart that behaves differently without it (`tools/equivalence.py
+--ablate`). A node is encoded again only after it moved: its bytes are kept until then.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from statemachine import StateChart
+from statemachine.model import Model
+from statemachine.state import InstanceState
+
+from machines.definition import Machine
+from machines.documents import stored
+from machines.engine import INITIAL
+from machines.errors import DefinitionError, IllegalConfigurationError
+from machines.invokes import Invoke, Marked
+from machines.names import Names
+from machines.queues import Queued
+from machines.tree import Arrival, Node, Tree
+from snapshots.layout import join, quote
+from snapshots.ledgers.timers import Timer
+
+LIBRARY_ATTRIBUTES = frozenset({
+    "model", "history_values", "state_field", "start_configuration_values", "_callbacks",
+    "_config", "_listeners", "_engine", "_get_engine", "_invoke_params", "_invoke_session",
+})  # fmt: skip
+"""What python-statemachine itself puts on an instance; a contract test pins it."""
+
+Value = dict[str, Any]
+
+
+def tree_fields(tree: Tree, machine: Machine) -> dict[str, bytes]:
+    """Return the parts of a blob that hold a tree, as JSON: root, turn, between, timers, clock."""
+    assert tree.root is not None
+    _refuse_shared_models(tree.root, machine)
+    encode = machine.codec.encode
+    fields = {"root": node_bytes(tree.root, machine, "root")}
+    if tree.turn:
+        fields["turn"] = encode([node.path for node in tree.turn])
+        between = tree.turn[0].engine.between
+        if between is not None:
+            fields["between"] = b"true" if between else b"false"
+    if tree.timers.items:
+        fields["timers"] = encode([read_timer(timer) for timer in tree.timers], root="timers")
+    fields["clock"] = encode({"seq": tree.seq, "stamp": tree.stamp})
+    return fields
+
+
+def node_bytes(node: Node, machine: Machine, root: str) -> bytes:
+    """Return a chart and the charts below it as JSON, encoding only what moved."""
+    if node.fragment is None:
+        node.fragment = machine.codec.encode(read_node(node, machine), root=root)
+    if not node.children:
+        return node.fragment
+    below = b",".join(
+        quote(key) + b":" + node_bytes(child, machine, f"{root}.children.{key}")
+        for key, child in node.children.items()
+    )
+    return b"%b,\"children\":{%b}}" % (node.fragment[:-1], below)
+
+
+def tree_bytes(tree: Tree, machine: Machine) -> bytes:
+    """Return a tree as one JSON object."""
+    return join(tree_fields(tree, machine))
+
+
+def _refuse_shared_models(root: Node, machine: Machine) -> None:
+    models = [node.chart.model for node in root.walk()]
+    if len({id(model) for model in models}) < len(models):
+        raise DefinitionError(
+            machine.name,
+            "two of its charts share one model object, which a snapshot cannot keep shared",
+            "give each child chart a model of its own",
+        )
+
+
+def read_node(node: Node, machine: Machine) -> Value:
+    """Return what a snapshot holds of one chart, without the charts below it."""
+    chart, engine, names = node.chart, node.engine, node.names
+    value: Value = {
+        "class": node.cls.__name__,
+        "engine": "async" if engine.is_async else "sync",
+        "status": "active" if engine.running else "finished",
+        "started": not any(q.trigger.event == INITIAL for q in engine.external_queue.items),
+        "configuration": [names.name(state) for state in chart.configuration],
+        "history": {
+            name: [names.name(s) for s in chart.history_values[state.id]]
+            for name, state in names.states.items()
+            if state.id in chart.history_values and state.is_history
+        },
+        "queue": [read_queued(item) for item in engine.external_queue.items],
+        "pending": [read_marked(mark) for mark in engine.invokes.marked],
+        "invokes": [read_invoke(invoke) for invoke in engine.invokes.active.values()],
+        "spawned": engine.invokes.spawned,
+        "final": _name_or_none(names, engine._root_parallel_final_pending),  # noqa: SLF001 - pinned
+        "context": stored(fields_of(chart.model, chart.state_field)),
+        "model": None if type(chart.model) is Model else machine.name_of(type(chart.model)),
+        "attributes": own_attributes(chart, machine.transient),
+        "init": node.init,
+        "state_field": None if chart.state_field == "state" else chart.state_field,
+        "shared": node.shared.as_value() if node.shared is not None else None,
+        "source": node.source,
+        "params": node.params,
+        "output": node.output,
+    }
+    check_configuration(node, machine)
+    return {key: part for key, part in value.items() if part is not None and part not in ([], {})}
+
+
+def _name_or_none(names: Names, state: Any) -> str | None:
+    return None if state is None else names.name(state)
+
+
+def own_attributes(chart: StateChart, transient: frozenset[str] = frozenset()) -> Value:
+    """Return what a chart, not the library, put on itself."""
+    return {
+        key: value
+        for key, value in vars(chart).items()
+        if key not in LIBRARY_ATTRIBUTES
+        and key not in transient
+        and not isinstance(value, InstanceState)
+    }
+
+
+def fields_of(model: object, state_field: str) -> Value:
+    """Return a model's fields, without the one that holds the chart's state."""
+    fields: Value = dict(getattr(model, "__dict__", {}))
+    for cls in type(model).__mro__:
+        slots = cls.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if name not in ("__dict__", "__weakref__") and hasattr(model, name):
+                fields[name] = getattr(model, name)
+    fields.pop(state_field, None)
+    return fields
+
+
+def read_queued(item: Queued) -> Value:
+    """Return what a snapshot holds of a queued event."""
+    trigger = item.trigger
+    assert trigger.event is not None
+    kwargs = {key: value for key, value in trigger.kwargs.items() if key != "_invoke_session"}
+    return _without_empty({
+        "event": str(trigger.event),
+        "name": trigger.event.name,
+        "internal": trigger.event.internal or None,
+        "send_id": trigger.send_id,
+        "args": list(trigger.args),
+        "kwargs": stored(kwargs),
+        "at": item.at,
+        "seq": item.seq,
+    })
+
+
+def read_timer(timer: Timer) -> Value:
+    """Return what a snapshot holds of a timer."""
+    return _without_empty({
+        "id": timer.id,
+        "node": timer.path,
+        "due": timer.due,
+        "seq": timer.seq,
+        "event": timer.event,
+        "name": timer.name,
+        "send_id": timer.send_id,
+        "args": list(timer.args),
+        "kwargs": timer.kwargs,
+        "policy": timer.policy,
+        "span": timer.span,
+        "invoke": timer.invoke,
+    })
+
+
+def read_marked(mark: Marked) -> Value:
+    """Return what a snapshot holds of an invoke that is not spawned yet."""
+    return _without_empty({
+        "id": mark.id,
+        "state": mark.state,
+        "index": mark.index,
+        "order": mark.order,
+        "kwargs": mark.kwargs,
+    })
+
+
+def read_invoke(invoke: Invoke) -> Value:
+    """Return what a snapshot holds of an invocation."""
+    return _without_empty({
+        "id": invoke.id,
+        "state": invoke.state,
+        "index": invoke.index,
+        "kind": invoke.kind,
+        "kwargs": invoke.kwargs,
+        "attempt": invoke.attempt,
+        "sent": invoke.sent or None,
+        "terminated": invoke.terminated or None,
+        "cancelled": invoke.cancelled or None,
+        **invoke.extra,
+    })
+
+
+def read_arrival(arrival: Arrival) -> Value:
+    """Return what a snapshot holds of something that came during a macrostep."""
+    value = read_queued(arrival.item)
+    return _without_empty({"node": arrival.path, "invoke": arrival.invoke, "item": value})
+
+
+def _without_empty(value: Value) -> Value:
+    return {key: part for key, part in value.items() if part is not None and part not in ([], {})}
+
+
+def check_configuration(node: Node, machine: Machine) -> None:
+    """Refuse a configuration that no chart can rest in: never written, refused when read."""
+    engine = node.engine
+    active = node.chart.configuration
+    if not active:
+        if engine.running and any(
+            item.trigger.event == INITIAL for item in engine.external_queue.items
+        ):
+            return
+        raise IllegalConfigurationError(machine.name, node.path, "no state is active")
+    here = {id(getattr(state, "_state", state)) for state in active}
+    for state in active:
+        inner = getattr(state, "_state", state)
+        if inner.states and not any(id(below) in here for below in inner.states):
+            reason = f"state {inner.id!r} is active and none of its children is"
+            raise IllegalConfigurationError(machine.name, node.path, reason)
+        if inner.parent is not None and id(inner.parent) not in here:
+            reason = f"state {inner.id!r} is active and its parent {inner.parent.id!r} is not"
+            raise IllegalConfigurationError(machine.name, node.path, reason)

@@ -1,0 +1,197 @@
+"""What a host is told about a chart: its name, its context, what counts as failure, its types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from inspect import Parameter, signature
+from typing import TYPE_CHECKING, Any, cast, get_args
+
+from statemachine import StateChart
+from statemachine.mixins import MachineMixin
+from statemachine.model import Model
+
+from machines.documents import DOCUMENT_TYPES
+from machines.errors import DefinitionError
+from machines.names import every_state
+from machines.shape import digest_of, shape_of
+from snapshots.codec import Codec
+from snapshots.codec.classes import stored_name
+from snapshots.errors import DecodeError, EncodeError
+from snapshots.ledgers.timers import ResumePolicy
+
+if TYPE_CHECKING:
+    from machines.migrations import Migration
+
+Reconcile = Callable[[Any], Any]
+"""Called with a stored run at restore: True (or None) if its outside world is there, False if
+it is gone and the run is lost. Raising leaves the run live, to be tried at the next boot."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A chart class as a host keeps it.
+
+    `name` is what rows are stored under (the class's name by default). `context` is called with
+    the input to make the model: a dataclass, an attrs or pydantic class, or a plain one; without
+    it the input's keys become attributes of the library's plain model. `failed` names the final
+    states that are failures. `types` are the classes that values may have (the context's class
+    and the state values' enums are known by themselves). `transient` names attributes that the
+    chart's constructor makes anew and no snapshot holds. `resume` says per event what a delayed
+    send does over a restart.
+
+    Raises DefinitionError if the chart cannot be kept alive.
+    """
+
+    chart: type[StateChart]
+    name: str = field(default="", kw_only=True)
+    context: type | None = field(default=None, kw_only=True)
+    failed: tuple[str, ...] = field(default=(), kw_only=True)
+    types: tuple[type, ...] = field(default=(), kw_only=True)
+    migrations: tuple[Migration, ...] = field(default=(), kw_only=True)
+    reconcile: Reconcile | None = field(default=None, kw_only=True)
+    transient: frozenset[str] = field(default=frozenset(), kw_only=True)
+    resume: Mapping[str, ResumePolicy] = field(default_factory=dict, kw_only=True)
+    codec: Codec = field(init=False, compare=False, repr=False)
+    models: Mapping[str, type] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Fill what follows from the chart, and refuse what cannot be kept alive."""
+        if not (isinstance(self.chart, type) and issubclass(self.chart, StateChart)):
+            raise DefinitionError(
+                repr(self.chart), "it is not a StateChart class", "give the class, not an instance"
+            )
+        settle = cast("Callable[[Any, str, Any], None]", object.__setattr__)
+        settle(self, "name", self.name or self.chart.__name__)
+        settle(self, "context", self.context or _declared_context(self.chart))
+        settle(self, "failed", _names(self.failed))
+        settle(self, "types", tuple(self.types))
+        settle(self, "migrations", tuple(self.migrations))
+        settle(self, "transient", frozenset(_names(self.transient)))
+        known = _known_types(self)
+        settle(self, "models", {stored_name(cls): cls for cls in known})
+        settle(self, "codec", Codec((*known, *DOCUMENT_TYPES)))
+        _check(self)
+
+    @classmethod
+    def of(cls, chart: type[StateChart] | Machine) -> Machine:
+        """Return the machine itself, or the default one of a chart class."""
+        return chart if isinstance(chart, Machine) else cls(chart)
+
+    @property
+    def digest(self) -> str:
+        """The digest of the chart's shape: 12 hex digits."""
+        return digest_of(self.chart)
+
+    @property
+    def shape(self) -> dict[str, Any]:
+        """The chart's shape, as plain JSON values."""
+        return shape_of(self.chart)
+
+    def name_of(self, cls: type) -> str:
+        """Return the name that a model's class is stored under; EncodeError if it is not known."""
+        if cls not in self.models.values():
+            raise EncodeError(
+                "root.context",
+                cls.__qualname__,
+                "the model's class is not known; "
+                "give it as Machine(..., context=...) or types=[...]",
+            )
+        return stored_name(cls)
+
+    def class_of(self, name: str) -> type:
+        """Return a model's class by its stored name; DecodeError if it is not known."""
+        found = self.models.get(name)
+        if found is None:
+            raise DecodeError(
+                None,
+                f"its model has the class {name!r}, which machine {self.name!r} does not know; "
+                "give it as Machine(..., context=...) or types=[...]",
+            )
+        return found
+
+    def make_model(self, given: Mapping[str, Any]) -> object:
+        """Return the model of a new run with this input."""
+        if self.context is not None:
+            return self.context(**given)
+        model = Model()
+        for key, value in given.items():
+            setattr(model, key, value)
+        return model
+
+    def constructor_arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the input's values that the chart's own constructor names."""
+        own = set(parameters_of(self.chart)) - {"model", "state_field", "start_value", "listeners"}
+        return {key: given[key] for key in own & given.keys()}
+
+
+def parameters_of(chart: type[StateChart]) -> Mapping[str, Parameter]:
+    """Return the parameters of a chart's constructor."""
+    found = dict(signature(chart.__init__).parameters)
+    found.pop("self", None)
+    return found
+
+
+def takes_model(chart: type[StateChart]) -> bool:
+    """Whether the chart's constructor can be given a model by name."""
+    found = parameters_of(chart)
+    keywords = any(p.kind is Parameter.VAR_KEYWORD for p in found.values())
+    return "model" in found or keywords
+
+
+def _names(given: str | Iterable[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def _declared_context(chart: type[StateChart]) -> type | None:
+    """Return the class in `StateChart[Order]`, if the chart names one."""
+    for base in getattr(chart, "__orig_bases__", ()):
+        for argument in get_args(base):
+            if isinstance(argument, type):
+                return argument
+    return None
+
+
+def _known_types(machine: Machine) -> tuple[type, ...]:
+    known = dict.fromkeys(machine.types)
+    if machine.context is not None:
+        known.setdefault(machine.context)
+    for state in every_state(list(machine.chart.states)):
+        if isinstance(state.value, Enum):
+            known.setdefault(type(state.value))
+    return tuple(known)
+
+
+def _check(machine: Machine) -> None:
+    seen: set[str] = set()
+    for state in every_state(list(machine.chart.states)):
+        if state.id in seen:
+            raise DefinitionError(
+                machine.name,
+                f"state id {state.id!r} is used twice",
+                "give the states of a chart different ids",
+            )
+        seen.add(state.id)
+        try:
+            machine.codec.encode(state.value)
+        except EncodeError as error:
+            raise DefinitionError(
+                machine.name,
+                f"state {state.id!r} has a value that cannot be stored ({error})",
+                "use a str, an int or an Enum member",
+            ) from error
+    if machine.context is not None and issubclass(machine.context, MachineMixin):
+        raise DefinitionError(
+            machine.name,
+            f"its context {machine.context.__name__} makes a machine of its own (MachineMixin)",
+            "use a model class without MachineMixin",
+        )
+    finals = {state.id for state in machine.chart.states if state.final}
+    unknown = sorted(set(machine.failed) - finals)
+    if unknown:
+        raise DefinitionError(
+            machine.name,
+            f"failed={unknown!r} are not final states of the chart",
+            f"name some of {sorted(finals)!r}",
+        )

@@ -1,0 +1,373 @@
+"""The durable engine: python-statemachine's engine with a save between a macrostep and what follows.
+
+The library's engines loop over: run a macrostep, spawn the invokes of the states that were
+entered, take the next external event. This one does the same in the same order, and hands its
+tree the boundary after each macrostep that did anything, and where a macrostep ends the machine.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Awaitable, Callable, Generator
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+from statemachine import State, StateChart
+from statemachine.engines.async_ import AsyncEngine
+from statemachine.engines.base import _processing_step, _running_engine
+from statemachine.engines.sync import SyncEngine
+from statemachine.event import BoundEvent
+from statemachine.event_data import TriggerData
+from statemachine.exceptions import TransitionNotAllowed
+from statemachine.orderedset import OrderedSet
+
+from machines.errors import MicrostepLimitError
+from machines.invokes import Invokes
+from machines.queues import Answer, ExternalQueue, Queued, answer
+from machines.tree import make_trigger
+from machines.limits import MICROSTEPS_MAX
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from machines.tree import Node, Tree
+
+INITIAL = "__initial__"
+"""The library's name of the event that enters a chart."""
+
+
+class DurableEngine:
+    """What both durable engines do alike; mixed in before one of the library's engines."""
+
+    is_async: bool
+    sm: StateChart
+    external_queue: Any
+    internal_queue: Any
+    _invoke_manager: Any
+    running: bool
+    clear_cache: Callable[[], None]
+    _run_macrostep: Callable[[], Any]
+    _take_external_event: Callable[[TriggerData], Any]
+    _initial_transitions: Callable[[TriggerData], Any]
+    _enter_states: Callable[..., Any]
+    _check_root_final_state: Callable[[], None]
+    _root_parallel_final_pending: State | None
+    _sentinel: object
+    _microstep_count: int
+    _macrostep_count: int
+
+    def install(self, node: Node) -> None:
+        """Make this the engine of a chart of a tree."""
+        self.node = node
+        node.engine = self
+        self.external_queue = ExternalQueue()
+        self.invokes = Invokes(cast("Any", self))
+        self._invoke_manager = self.invokes
+        self.current: Queued | None = None
+        """The external event whose macrostep runs."""
+        self.result: object = None
+        self.moved = False
+        """Whether anything happened since the last boundary."""
+        self.between: bool | None = None
+        """Set between a macrostep and what follows it: whether the macrostep took any event."""
+        self._steps = 0
+        self.asked: Any = None
+        """What the newest caller from outside waits for, until it begins to wait."""
+
+    def __del__(self) -> None:
+        """Do nothing: a chart that is passed out of memory does not end its work."""
+
+    @property
+    def tree(self) -> Tree:
+        """The tree that the chart takes turns in."""
+        return self.node.tree
+
+    # -- what enters ----------------------------------------------------------------------------
+
+    def start(self, **kwargs: Any) -> None:
+        """Queue the entering of the initial state: it is the chart's first turn."""
+        if self.tree.restoring or self.sm.current_state_value is not None:
+            return
+        trigger = make_trigger(self.sm, INITIAL, INITIAL, kwargs=kwargs)
+        self.tree.accept(self.node, trigger, inside=True)
+
+    def put(self, trigger_data: TriggerData, internal: bool = False) -> None:  # noqa: FBT001, FBT002 - the library's signature
+        """Take an event; see the library's `BaseEngine.put`."""
+        tree = self.tree
+        if tree.restoring:
+            return
+        if not self.running and not self.sm.allow_event_without_transition:
+            raise TransitionNotAllowed(trigger_data.event, self.sm.configuration)
+        running = _running_engine.get()
+        if internal and cast("Any", running) is self:
+            self.internal_queue.put(trigger_data)
+            return
+        inside = running is not None and getattr(running, "tree", None) is tree
+        if tree.thread != threading.get_ident():
+            tree.keeper.post(lambda: self._put_from_outside(trigger_data))
+            return
+        if not inside and trigger_data.future is None:
+            trigger_data.future = self.asked = self.new_answer()
+        tree.accept(self.node, trigger_data, inside=inside)
+
+    def _put_from_outside(self, trigger_data: TriggerData) -> None:
+        self.tree.accept(self.node, trigger_data, inside=False)
+        self.tree.keeper.arrived()
+
+    def new_answer(self) -> Any:
+        """Return what a caller from outside waits for."""
+        return Answer()
+
+    def enqueue(
+        self,
+        event: str,
+        *args: Any,
+        delay: float | None = None,
+        send_id: str | None = None,
+        waiter: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        """Take an event whose sender does not wait here: `chart.send` for work and for charts.
+
+        May be called from any thread. `delay` is in ms; None means the event's declaration.
+        """
+        if self.tree.thread != threading.get_ident():
+            again = partial(self.enqueue, event, *args, delay=delay, send_id=send_id, **kwargs)
+            self.tree.keeper.post(again)
+            return
+        known = getattr(self.sm, event, None)
+        name = getattr(known, "name", None) or event
+        if delay is None:
+            delay = getattr(known, "delay", 0)
+        bound = BoundEvent(event, name=name, delay=delay or 0, _sm=self.sm)
+        trigger = bound.build_trigger(*args, machine=self.sm, send_id=send_id, **kwargs)
+        trigger.future = waiter
+        running = _running_engine.get()
+        inside = running is not None and getattr(running, "tree", None) is self.tree
+        self.tree.accept(self.node, trigger, inside=inside)
+        if not inside:
+            self.tree.keeper.wake()
+
+    def reject_waiting(self) -> None:
+        """Tell who waits for an event of this chart that it is gone."""
+        for trigger in self.external_queue.drain():
+            answer(trigger, None)
+
+    def cancel_event(self, send_id: str) -> None:
+        """Drop the events sent with this id, queued or waiting for their time."""
+        self.external_queue.cancel(send_id)
+        self.tree.timers.cancel(self.node.path, send_id)
+
+    # -- the turn -------------------------------------------------------------------------------
+
+    async def turn(self) -> None:
+        """Run the chart until it has nothing to do, as the library's processing loop does."""
+        took = True
+        while took and self.running:
+            if self.between is None:
+                took = await self._step(self._run_macrostep)
+                if took or self.moved:
+                    self.between = took
+                    self._reach_boundary()
+            else:
+                took = self.between
+            self.invokes.spawn()
+            self.tree.keeper.begun(self.node)
+            self.between = None
+            self._answer()
+            self._check_root_final_state()
+            if not self.running:
+                self.moved = True
+                self.node.fragment = None
+                break
+            took = await self._take() or took
+        if not self.running:
+            self._end()
+
+    async def _step(self, step: Callable[..., Any], *args: Any) -> Any:
+        self.tree.running = self.node
+        self.node.fragment = None
+        self._steps = 0
+        shared = self.node.shared
+        if shared is None:
+            return await self._run(step, *args)
+        async with shared.lent(self.sm, waits=self.is_async):
+            return await self._run(step, *args)
+
+    async def _run(self, step: Callable[..., Any], *args: Any) -> Any:
+        with _processing_step(cast("Any", self)):
+            self.clear_cache()
+            result = step(*args)
+            return await result if self.is_async else result
+
+    def _reach_boundary(self) -> None:
+        self.tree.boundary(self.node)
+        self.moved = False
+
+    def _answer(self) -> None:
+        current, self.current = self.current, None
+        if current is not None:
+            result, self.result = self.result, None
+            answer(current.trigger, result)
+
+    async def _take(self) -> bool:
+        item = self.external_queue.take()
+        if item is None:
+            return False
+        self.current = item
+        self.moved = True
+        self.node.fragment = None
+        self._macrostep_count += 1
+        self._microstep_count = 0
+        if item.trigger.event == INITIAL:
+            transitions = self._initial_transitions(item.trigger)
+            await self._step(
+                self._enter_states, transitions, item.trigger, OrderedSet(), OrderedSet()
+            )
+            return True
+        result = await self._step(self._take_external_event, item.trigger)
+        self.invokes.forget(item.trigger)
+        if result is not self._sentinel:
+            self.result = result
+        return True
+
+    def _end(self) -> None:
+        """Save the chart's last state, with what its parent is told, then answer."""
+        if self.moved and not self.node.finished:
+            self.node.finished = True
+            self.tree.timers.drop_chart(self.node.path)
+            self.tree.finished(self.node)
+            self._reach_boundary()
+        self._answer()
+        self._drop_external_events()
+
+    def _drop_external_events(self) -> None:
+        for trigger in self.external_queue.drain():
+            if trigger.future is None or trigger.future.done():
+                continue
+            if self.sm.allow_event_without_transition:
+                trigger.future.set_result(None)
+            else:
+                refusal = TransitionNotAllowed(trigger.event, self.sm.configuration)
+                trigger.future.set_exception(refusal)
+
+    # -- what the library does in a microstep, watched ------------------------------------------
+
+    def count_microstep(self) -> None:
+        """Refuse a macrostep that never comes to rest."""
+        self.moved = True
+        self._steps += 1
+        if self._steps > MICROSTEPS_MAX:
+            raise MicrostepLimitError(type(self.sm).__name__, MICROSTEPS_MAX)
+
+    def note_output(self, target: State, results: list[Any]) -> None:
+        """Keep the done data of a root final state: what the chart gives to who invoked it."""
+        if target.parent is None:
+            data = [item for item in results if item is not None]
+            self.node.output = data[-1] if data else None
+
+
+class DurableSyncEngine(DurableEngine, SyncEngine):
+    """The durable engine of a chart without coroutine callbacks."""
+
+    is_async = False
+
+    def activate_initial_state(self, **kwargs: Any) -> Any:
+        """Run what is queued, the entering of the initial state first."""
+        del kwargs
+        return self.processing_loop()
+
+    def processing_loop(self) -> Any:
+        """Run the tree, unless it is being run; return the answer to the newest event."""
+        if self.tree.thread != threading.get_ident():
+            return None
+        waiting, self.asked = self.asked, None
+        self.tree.keeper.wake()
+        return waiting.result() if waiting is not None else None
+
+    def microstep(self, transitions: list[Any], trigger_data: TriggerData) -> Any:
+        """See the library; counted."""
+        self.count_microstep()
+        return super().microstep(transitions, trigger_data)
+
+    def _handle_final_state(self, target: State, on_entry_result: list[Any]) -> None:
+        self.note_output(target, on_entry_result)
+        super()._handle_final_state(target, on_entry_result)
+
+
+class DurableAsyncEngine(DurableEngine, AsyncEngine):
+    """The durable engine of a chart that has coroutine callbacks."""
+
+    is_async = True
+
+    def activate_initial_state(self, **kwargs: Any) -> Any:
+        """Run what is queued, the entering of the initial state first."""
+        del kwargs
+        return self.processing_loop()
+
+    def new_answer(self) -> Any:
+        """Return a future of the running loop; without one, nobody can wait."""
+        import asyncio  # noqa: PLC0415 - only where the loop is the subject
+
+        try:
+            return asyncio.get_running_loop().create_future()
+        except RuntimeError:
+            return None
+
+    def processing_loop(self, caller_future: asyncio.Future[object] | None = None) -> Any:
+        """See that the tree runs; give the caller's answer, or its first rest, to be awaited."""
+        if self.tree.thread != threading.get_ident():
+            return NOTHING
+        self.asked = None
+        self.tree.keeper.wake()
+        if caller_future is not None:
+            return caller_future
+        return NOTHING if self.tree.running is not None else self.tree.at_rest()
+
+    async def microstep(self, transitions: list[Any], trigger_data: TriggerData) -> Any:
+        """See the library; counted."""
+        self.count_microstep()
+        return await super().microstep(transitions, trigger_data)
+
+    def _handle_final_state(self, target: State, on_entry_result: list[Any]) -> None:
+        self.note_output(target, on_entry_result)
+        super()._handle_final_state(target, on_entry_result)
+
+
+class _Nothing(Awaitable[None]):
+    """What a callback gets that sends to its own running tree: there is nothing to wait for."""
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return
+        yield
+
+
+NOTHING = _Nothing()
+
+
+def construct(node: Node, *args: Any, attributes: dict[str, Any], **kwargs: Any) -> StateChart:
+    """Make the node's chart, with a durable engine in place of the library's.
+
+    The engine comes in through an instance attribute that hides `_get_engine` while the
+    constructor runs, and is gone afterwards, so that a copy of the chart gets an engine of its
+    own. `attributes` are on the chart before its callbacks are resolved, since guards may name
+    them, and again afterwards, since its constructor may set them anew.
+    """
+    chart: StateChart = node.cls.__new__(node.cls)
+    own = vars(chart)
+    own.update(attributes)
+
+    def engine() -> DurableEngine:
+        kind = DurableAsyncEngine if chart._callbacks.has_async_callbacks else DurableSyncEngine  # noqa: SLF001 - pinned
+        made = kind(chart)
+        node.chart = chart
+        made.install(node)
+        return made
+
+    own["_get_engine"] = engine
+    try:
+        chart.__init__(*args, **kwargs)  # type: ignore[misc]
+    finally:
+        own.pop("_get_engine", None)
+    own.update(attributes)
+    return chart

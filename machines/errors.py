@@ -1,0 +1,208 @@
+"""The errors of the package, each built from fields and saying what to do next.
+
+MachinesError(Exception)
+├── DefinitionError            a machine cannot be kept alive as it is written
+├── UnknownMachineError        a name that this host was not given
+├── DriftError                 a stored run whose machine has another shape now
+├── IllegalConfigurationError  a snapshot that no chart of this shape can be in
+├── UnsettledEffectError       an effect whose outcome must be decided first
+├── EffectNotFoundError        no such effect in the run
+├── EventRefusedError          an event that the run cannot take
+│   └── GateClosedError        no open gate of that name, or it does not take the event
+├── RunFinishedError           a run that takes nothing more
+├── HostLockedError            another host holds the file
+├── HostStoppedError           the host takes no new work
+├── NeedsLoopError             work that only a host with an event loop can do
+└── MicrostepLimitError        a chart that never comes to rest
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class MachinesError(Exception):
+    """What every error of this package is; its fields are its keyword arguments."""
+
+    retryable = False
+
+    def __init__(self, message: str, **fields: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.fields = fields
+        vars(self).update(fields)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _revive, (type(self), self.message, self.fields)
+
+
+def _revive(cls: type[MachinesError], message: str, fields: dict[str, Any]) -> MachinesError:
+    error = cls.__new__(cls)
+    MachinesError.__init__(error, message, **fields)
+    return error
+
+
+class DefinitionError(MachinesError):
+    """A chart, or something it invokes, cannot be kept alive as it is written."""
+
+    def __init__(self, machine: str, reason: str, hint: str) -> None:
+        super().__init__(
+            f"machine {machine!r}: {reason}; {hint}", machine=machine, reason=reason, hint=hint
+        )
+
+
+class UnknownMachineError(MachinesError):
+    """A machine name that the host was not given."""
+
+    def __init__(self, machine: str, known: tuple[str, ...], run_id: str | None = None) -> None:
+        whose = "" if run_id is None else f"run {run_id!r} needs "
+        listed = ", ".join(map(repr, known)) or "none"
+        super().__init__(
+            f"{whose}machine {machine!r}, which this host was not given (it knows {listed}); "
+            "add it to machines=[…]",
+            machine=machine,
+            known=known,
+            run_id=run_id,
+        )
+
+
+class DriftError(MachinesError):
+    """The machine of a stored run has another shape than the one that wrote it."""
+
+    def __init__(self, run_id: str | None, machine: str, changes: tuple[str, ...]) -> None:
+        what = "; ".join(changes) or "the shape that wrote it is unknown"
+        super().__init__(
+            f"run {run_id!r} of machine {machine!r} was written by another shape: {what}; "
+            "deploy the shape that wrote it, or register a migration, and revive the run",
+            run_id=run_id,
+            machine=machine,
+            changes=changes,
+        )
+
+
+class IllegalConfigurationError(MachinesError):
+    """A snapshot holds a configuration that its chart can never be in."""
+
+    def __init__(self, machine: str, path: str, reason: str) -> None:
+        super().__init__(
+            f"snapshot of machine {machine!r}, chart at {path or 'the root'!r}: {reason}; "
+            "the row is kept as it is, look at it with `snapshots show`",
+            machine=machine,
+            path=path,
+            reason=reason,
+        )
+
+
+class UnsettledEffectError(MachinesError):
+    """An effect cannot be settled as asked, or must be settled before what was asked."""
+
+    def __init__(self, run_id: str, effect: str, status: str, hint: str) -> None:
+        super().__init__(
+            f"run {run_id!r}: effect {effect!r} is {status}; {hint}",
+            run_id=run_id,
+            effect=effect,
+            status=status,
+            hint=hint,
+        )
+
+
+class EffectNotFoundError(MachinesError):
+    """The run has no effect of that id."""
+
+    def __init__(self, run_id: str, effect: str, known: tuple[str, ...]) -> None:
+        listed = ", ".join(map(repr, known)) or "none"
+        super().__init__(
+            f"run {run_id!r} has no effect {effect!r} (it has {listed}); "
+            "`snapshots show` lists them",
+            run_id=run_id,
+            effect=effect,
+            known=known,
+        )
+
+
+class EventRefusedError(MachinesError):
+    """The run cannot take the event."""
+
+    def __init__(self, run_id: str | None, event: str, reason: str, hint: str) -> None:
+        super().__init__(
+            f"run {run_id!r}: event {event!r} is refused: {reason}; {hint}",
+            run_id=run_id,
+            event=event,
+            reason=reason,
+            hint=hint,
+        )
+
+
+class GateClosedError(EventRefusedError):
+    """No open gate of that name takes the event."""
+
+    def __init__(self, run_id: str, gate: str, event: str, open_gates: tuple[str, ...]) -> None:
+        listed = ", ".join(map(repr, open_gates)) or "none"
+        super().__init__(
+            run_id,
+            event,
+            f"gate {gate!r} is not open for it (open: {listed})",
+            "look at the run's gates and answer one that is open",
+        )
+        self.gate = self.fields["gate"] = gate
+        self.open_gates = self.fields["open_gates"] = open_gates
+
+
+class RunFinishedError(MachinesError):
+    """The run is not live: it takes no events and cannot be cancelled."""
+
+    def __init__(self, run_id: str, status: str) -> None:
+        hint = (
+            "revive it first" if status in ("lost", "drifted") else "start a new run to go on"
+        )
+        super().__init__(
+            f"run {run_id!r} is {status} and takes nothing more; {hint}",
+            run_id=run_id,
+            status=status,
+        )
+
+
+class HostLockedError(MachinesError):
+    """Another host holds the file."""
+
+    def __init__(self, path: str, holder: str) -> None:
+        super().__init__(
+            f"{path!r} is held by another host ({holder}); stop it, send events through the "
+            "mailbox, or open the host with take_over=True",
+            path=path,
+            holder=holder,
+        )
+
+
+class HostStoppedError(MachinesError):
+    """The host takes no new work."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(
+            f"the host on {path!r} has stopped ({reason}); open a new host",
+            path=path,
+            reason=reason,
+        )
+
+
+class NeedsLoopError(MachinesError):
+    """The chart needs an event loop, and none runs it."""
+
+    def __init__(self, machine: str, reason: str) -> None:
+        super().__init__(
+            f"machine {machine!r} {reason}, which needs an event loop; run it with a Host",
+            machine=machine,
+            reason=reason,
+        )
+
+
+class MicrostepLimitError(MachinesError):
+    """A macrostep did not come to rest within the bound on microsteps."""
+
+    def __init__(self, machine: str, limit: int) -> None:
+        super().__init__(
+            f"machine {machine!r} took {limit} microsteps in one macrostep without coming to "
+            "rest; guard its eventless transitions, or send instead of raise",
+            machine=machine,
+            limit=limit,
+        )

@@ -1,0 +1,54 @@
+"""Gates: a state that waits for an answer from outside, by name.
+
+    reviewing = State(invoke=gate("approve", "reject", key="review", meta={"role": "editor"}))
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from machines.errors import DefinitionError
+
+if TYPE_CHECKING:
+    from machines.invokes import Invoke
+    from machines.tree import Node
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What `gate` returns: open exactly as long as its state is active."""
+
+    events: tuple[str, ...]
+    key: str | None = None
+    meta: Any = None
+    durable_kind: str = field(default="gate", init=False)
+
+    def run(self, ctx: Any) -> None:
+        """Wait, under the library's own engine, until the state is left."""
+        ctx.cancelled.wait()
+
+    def shape(self) -> str:
+        """Return what of the gate belongs to the shape of its chart."""
+        return f"gate:{' '.join(sorted(self.events))}"
+
+    def describe(self, node: Node, invoke: Invoke) -> dict[str, Any]:
+        """Return what a snapshot holds of the open gate."""
+        address = self.key or (f"{node.path}/{invoke.state}" if node.path else invoke.state)
+        described: dict[str, Any] = {"key": address, "events": list(self.events)}
+        if self.meta is not None:
+            described["meta"] = self.meta
+        return described
+
+
+def gate(*events: str, key: str | None = None, meta: Any = None) -> Gate:
+    """Return what a state invokes to wait for one of these events from outside.
+
+    `key` is the gate's address in its run (default: the state's id, after the path of its chart);
+    `meta` is any value for who lists open gates. Raises DefinitionError without an event.
+    """
+    if not events:
+        raise DefinitionError(
+            "gate", "it accepts no event", "name the events that it is answered with"
+        )
+    return Gate(tuple(str(event) for event in events), key, meta)

@@ -1,0 +1,394 @@
+"""What the states of one chart invoke: marked, numbered, spawned, ended and cancelled.
+
+It stands in for the library's `InvokeManager`. Ids are `<state>.<n>` with n from a counter of the
+chart, never random: they are part of idempotency keys. The outside work itself belongs to the
+tree's keeper; here is only what a snapshot holds of it.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from inspect import iscoroutinefunction
+from typing import TYPE_CHECKING, Any, Literal
+
+from statemachine import State, StateChart
+from statemachine.contrib.timeout import _Timeout
+from statemachine.invoke import (
+    IInvoke,
+    InvokeContext,
+    InvokeGroup,
+    InvokeManager,
+    _InvokeCallableWrapper,
+)
+from statemachine.io.invoke import Invoker
+
+from machines.queues import Queued
+from machines.tree import Call, make_trigger
+from snapshots.ledgers.timers import Timer
+
+if TYPE_CHECKING:
+    from statemachine.callbacks import CallbackWrapper
+    from statemachine.event_data import TriggerData
+
+    from machines.engine import DurableEngine
+    from machines.tree import Node
+
+Kind = Literal["call", "effect", "gate", "child", "timeout"]
+
+
+@dataclass
+class Context(InvokeContext):
+    """What invoked work is given: the library's context, and what a restart makes worth knowing."""
+
+    restored: bool = False
+    """Whether the work was running in a process that ended."""
+    attempt: int = 1
+    """How many times the work was started, this time included."""
+    key: str | None = None
+    """The idempotency key of an effect."""
+    term: int | None = None
+    """The owner's term, for receivers that can refuse a former owner."""
+    run_id: str | None = None
+
+
+@dataclass(slots=True)
+class Marked:
+    """A state that was entered and whose invokes are not spawned yet."""
+
+    state: str
+    kwargs: dict[str, Any]
+    order: int
+    id: str | None = None
+    index: int = 0
+    """Which of the state's invokes it is, once it is numbered."""
+    attempt: int = 1
+
+
+@dataclass(slots=True)
+class Invoke:
+    """An invocation: what a snapshot holds of it, and its live parts."""
+
+    id: str
+    state: str
+    index: int
+    kind: Kind
+    kwargs: dict[str, Any]
+    attempt: int = 1
+    sent: bool = False
+    """Its done.invoke, or its error, is on the queue or was run."""
+    terminated: bool = False
+    cancelled: bool = False
+    extra: dict[str, Any] = field(default_factory=dict)
+    """What its kind keeps besides (a gate: key, events, meta)."""
+    handler: Any = None
+    context: Context | None = None
+
+    @property
+    def live(self) -> bool:
+        """Whether something of it is still to come."""
+        return not (self.sent or self.terminated or self.cancelled)
+
+
+class Invokes(InvokeManager):
+    """The invocations of one chart."""
+
+    def __init__(self, engine: DurableEngine) -> None:
+        super().__init__(engine)  # type: ignore[arg-type]
+        self.engine = engine
+        self.active: dict[str, Invoke] = {}
+        self.marked: list[Marked] = []
+        self.spawned = 0
+
+    @property
+    def node(self) -> Node:
+        """The chart whose invocations these are."""
+        return self.engine.node
+
+    # -- what the library's engine calls ------------------------------------------------------
+
+    def mark_for_invoke(self, state: State, event_kwargs: dict[str, Any] | None = None) -> None:
+        """Note a state that was entered."""
+        name = self.node.names.name(state)
+        self.marked.append(Marked(name, dict(event_kwargs or {}), state.document_order))
+
+    def cancel_for_state(self, state: State) -> None:
+        """Cancel what a state invoked, as it is left."""
+        name = self.node.names.name(state)
+        for invoke in list(self.active.values()):
+            if invoke.state == name:
+                self.cancel(invoke)
+        self.marked = [mark for mark in self.marked if mark.state != name]
+
+    def cancel_all(self) -> None:
+        """Cancel everything, as the chart ends."""
+        for invoke in list(self.active.values()):
+            self.cancel(invoke)
+        self._cleanup()
+
+    def send_to_child(self, invokeid: str, event: str, **data: Any) -> bool:
+        """Send an event to an invoked chart; return whether there is one that takes events."""
+        invoke = self.active.get(invokeid)
+        if invoke is None or not hasattr(invoke.handler, "on_event"):
+            return False
+        invoke.handler.on_event(event, **data)
+        return True
+
+    def handle_external_event(self, trigger_data: TriggerData) -> None:
+        """Finalize for the invocation that an event comes from, and forward to the others."""
+        event = str(trigger_data.event) if trigger_data.event else None
+        if event is None:
+            return
+        if event.startswith("done.invoke."):
+            trigger_data.kwargs.setdefault("_invokeid", event.removeprefix("done.invoke."))
+        source = trigger_data.kwargs.get("_invokeid")
+        for invoke in list(self.active.values()):
+            handler = invoke.handler
+            if handler is None:
+                continue
+            its_own = source == invoke.id or event.startswith(f"done.invoke.{invoke.id}")
+            if its_own and hasattr(handler, "on_finalize"):
+                handler.on_finalize(trigger_data)
+            forwards = getattr(handler, "autoforward", False) and hasattr(handler, "on_event")
+            if forwards and not its_own and not invoke.terminated and not invoke.cancelled:
+                handler.on_event(event, **trigger_data.kwargs)
+
+    # -- a life ---------------------------------------------------------------------------------
+
+    def number(self) -> list[tuple[Marked, Any]]:
+        """Give every marked invoke its id, before the save that holds it.
+
+        What lives in the snapshot alone, a timeout or a gate, is active from here on, so that its
+        due time is fixed by that very save. Returns what is to be spawned after it.
+        """
+        numbered: list[tuple[Marked, Any]] = []
+        if not self.marked:
+            return numbered
+        self.node.fragment = None
+        marked, self.marked = sorted(self.marked, key=lambda mark: mark.order), []
+        for mark in marked:
+            if mark.id is not None:
+                self.marked.append(mark)
+                continue
+            for index, callback in enumerate(self.callbacks(mark.state)):
+                self.spawned += 1
+                source, kind = source_of(callback), kind_of(callback)
+                name = getattr(source, "invoke_id", None) or f"{mark.state}.{self.spawned}"
+                if kind in ("timeout", "gate"):
+                    invoke = Invoke(name, mark.state, index, kind, mark.kwargs)
+                    self.active[name] = invoke
+                    self._hold(invoke, source)
+                    continue
+                made = Marked(mark.state, mark.kwargs, mark.order, name, index)
+                self.marked.append(made)
+                numbered.append((made, source))
+        return numbered
+
+    def _hold(self, invoke: Invoke, source: Any) -> None:
+        if invoke.kind == "timeout":
+            self._set_timeout(invoke, source)
+        else:
+            invoke.extra = source.describe(self.node, invoke)
+
+    def callbacks(self, state: str) -> list[CallbackWrapper]:
+        """Return what a state invokes, in order."""
+        chart = self.node.chart
+        key = self.node.names.states[state].invoke.key
+        registry = chart._callbacks  # noqa: SLF001 - pinned
+        return list(registry[key]) if key in registry else []
+
+    def spawn(self) -> None:
+        """Begin what is marked: the save that holds it is on disk."""
+        self._cleanup()
+        self.number()
+        if self.marked:
+            self.node.fragment = None
+        while self.marked:
+            mark = self.marked.pop(0)
+            assert mark.id is not None
+            kind = kind_of(self.callbacks(mark.state)[mark.index])
+            invoke = Invoke(mark.id, mark.state, mark.index, kind, mark.kwargs, mark.attempt)
+            self.active[invoke.id] = invoke
+            self.begin(invoke)
+
+    def begin(self, invoke: Invoke) -> None:
+        """Start the outside part of an invocation, or start it again after a restore."""
+        callback = self.callbacks(invoke.state)[invoke.index]
+        source = source_of(callback)
+        invoke.context = self._context(invoke)
+        if invoke.kind == "child":
+            self._start_child(invoke, source)
+        else:
+            self._start_call(invoke, callback, source)
+
+    def _context(self, invoke: Invoke) -> Context:
+        state = self.node.names.states[invoke.state]
+        return Context(
+            invokeid=invoke.id,
+            state_id=state.id,
+            send=self.engine.enqueue,
+            machine=self.node.chart,
+            kwargs=invoke.kwargs,
+            restored=invoke.attempt > 1,
+            attempt=invoke.attempt,
+        )
+
+    def _set_timeout(self, invoke: Invoke, source: Any) -> None:
+        tree = self.node.tree
+        span = round(source.duration * 1000)
+        tree.timers.add(
+            Timer(
+                id=invoke.id,
+                path=self.node.path,
+                due=tree.clock.now_ms() + span,
+                seq=tree.number(),
+                event=source.on,
+                policy=getattr(source, "resume", "deadline"),
+                span=span,
+                invoke=invoke.id,
+            )
+        )
+
+    def _start_child(self, invoke: Invoke, source: Any) -> None:
+        try:
+            invoke.handler = self.node.tree.make_child(self.node, invoke, source)
+        except Exception as error:  # noqa: BLE001 - the library tells the parent, so do we
+            self._fail(invoke, error)
+
+    def _start_call(self, invoke: Invoke, callback: CallbackWrapper, source: Any) -> None:
+        context = invoke.context
+        assert context is not None
+        handler = fresh(source)
+        spec = None
+        if invoke.kind == "effect":
+            spec, work, is_async = handler, *handler.bind(context)
+        elif handler is not None:
+            invoke.handler = handler
+            is_async = iscoroutinefunction(handler.run)
+            work = _later(handler.run, context)
+        else:
+            is_async = callback._iscoro  # noqa: SLF001 - pinned
+            call = callback if is_async else callback.call
+            work = _later(call, ctx=context, machine=context.machine, **invoke.kwargs)
+        if is_async and not self.engine.is_async and not self.node.tree.keeper.has_loop:
+            self._fail(invoke, TypeError(f"{invoke.id} is a coroutine, and no event loop runs"))
+            return
+        started = Call(self.node.path, invoke.id, work, is_async, spec, context)
+        started.on_cancel = _canceller(context, handler)
+        self.node.tree.keeper.start(started)
+
+    def _fail(self, invoke: Invoke, error: Exception) -> None:
+        tree = self.node.tree
+        trigger = make_trigger(self.node.chart, "error.execution", kwargs={"error": error})
+        self.end(invoke, Queued(tree.now(), tree.number(), trigger))
+
+    def end(self, invoke: Invoke, item: Queued) -> None:
+        """Take the end of an invocation: its event, and the flags that say so, in one step."""
+        invoke.sent = invoke.terminated = True
+        self.node.tree.enqueue(self.node, item)
+
+    def expire(self, timer: Timer) -> None:
+        """Take a timeout that is due: its event if it names one, then its end."""
+        invoke = self.active.get(timer.invoke or "")
+        if invoke is None or not invoke.live:
+            return
+        tree, chart = self.node.tree, self.node.chart
+        if timer.event is not None:
+            trigger = make_trigger(chart, timer.event)
+            tree.enqueue(self.node, Queued(timer.due, timer.seq, trigger))
+        done = make_trigger(chart, f"done.invoke.{invoke.id}", kwargs={"data": None})
+        self.end(invoke, Queued(timer.due, tree.number(), done))
+
+    def cancel(self, invoke: Invoke) -> None:
+        """End an invocation whose state is left; its outside work ends after the save."""
+        if invoke.cancelled:
+            return
+        tree, node = self.node.tree, self.node
+        node.fragment = None
+        tree.timers.drop_invoke(node.path, invoke.id)
+        child = node.children.pop(invoke.id, None)
+        if child is not None:
+            drop(child)
+        elif invoke.kind in ("call", "effect"):
+            tree.stopped.append((node.path, invoke.id))
+        invoke.cancelled = invoke.terminated = True
+
+    def forget(self, trigger: TriggerData) -> None:
+        """Drop a finished child once the chart has reacted to its end."""
+        event = str(trigger.event or "")
+        child = self.node.children.get(event.removeprefix("done.invoke."))
+        if child is not None and child.finished and event.startswith("done.invoke."):
+            del self.node.children[child.id]
+
+    def _cleanup(self) -> None:
+        ended = [key for key, i in self.active.items() if i.terminated and i.cancelled]
+        for key in ended:
+            del self.active[key]
+        if ended:
+            self.node.fragment = None
+
+
+def drop(node: Node) -> None:
+    """Take a chart and those below it out of the tree, its outside work included."""
+    tree = node.tree
+    for below in node.walk():
+        below.finished = True
+        below.engine.running = False
+        below.engine.invokes.cancel_all()
+        below.engine.reject_waiting()
+        if below in tree.turn:
+            tree.turn.remove(below)
+    tree.timers.drop_chart(node.path)
+
+
+def source_of(callback: CallbackWrapper) -> Any:
+    """Return what a state invokes: a spec, a handler, a chart class, or None for a callable."""
+    function = callback.meta.func
+    if isinstance(function, _InvokeCallableWrapper):
+        return function._invoke_handler  # noqa: SLF001 - pinned
+    if isinstance(function, IInvoke):
+        return function
+    if isinstance(function, type) and issubclass(function, StateChart):
+        return function
+    return None
+
+
+def kind_of(callback: CallbackWrapper) -> Kind:
+    """Return how the tree treats an invoke."""
+    source = source_of(callback)
+    declared: Kind | None = getattr(source, "durable_kind", None)
+    if declared is not None:
+        return declared
+    if isinstance(source, _Timeout):
+        return "timeout"
+    if isinstance(source, Invoker) or _is_chart(source):
+        return "child"
+    return "call"
+
+
+def _is_chart(source: Any) -> bool:
+    return isinstance(source, type) and issubclass(source, StateChart)
+
+
+def fresh(source: Any) -> Any:
+    """Return a handler that no other invocation shares, where the library would share one."""
+    if isinstance(source, InvokeGroup):
+        return InvokeGroup(list(source._callables))  # noqa: SLF001 - pinned
+    if isinstance(source, type):
+        return source()
+    return copy.copy(source) if isinstance(source, Invoker) else source
+
+
+def _later(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Callable[[], Any]:
+    return lambda: function(*args, **kwargs)
+
+
+def _canceller(context: Context, handler: Any) -> Callable[[], None]:
+    def cancel() -> None:
+        context.cancelled.set()
+        on_cancel = getattr(handler, "on_cancel", None)
+        if on_cancel is not None:
+            on_cancel()
+
+    return cancel

@@ -1,0 +1,22 @@
+"""Every bound of the package, with its unit last."""
+
+from __future__ import annotations
+
+from typing import Final
+
+MICROSTEPS_MAX: Final = 10_000
+"""A macrostep that takes more does not come to rest (design of SCXML's main loop: no bound)."""
+TIMER_SLICE_MS: Final = 1_000
+"""The longest sleep before the wall clock is read again."""
+GRACE_S: Final = 10.0
+"""How long a stopping host waits for calls in flight."""
+SAVE_RETRY_MS: Final = 50
+SAVE_RETRY_MS_MAX: Final = 5_000
+SWEEP_INTERVAL_S: Final = 3_600.0
+SWEEP_SLICE_ROWS: Final = 50
+SWEEP_PAUSE_S: Final = 0.005
+MAILBOX_INTERVAL_S: Final = 0.1
+THREADS_MAX: Final = 32
+"""Blocking calls that one host runs at a time."""
+RETRY_BACKOFF_S: Final = 0.5
+RETRY_BACKOFF_S_MAX: Final = 60.0

@@ -1,0 +1,101 @@
+"""What keeps a chart that belongs to no run: nothing is saved, work runs in threads or tasks.
+
+A chart that was rebuilt by hand behaves with it as under the library's own engine, but for delayed
+events: they do not hold a caller up, and fire when the chart is next used after they are due.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from machines.queues import Queued
+from machines.tree import Call, Node, Tree, drive
+
+
+class Loose:
+    """Keeps a tree of charts without a store."""
+
+    tree: Tree
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._calls: dict[tuple[str, str], Call] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def has_loop(self) -> bool:
+        """Whether this is called from a running event loop."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return False
+        return True
+
+    def boundary(self, node: Node) -> None:
+        """Save nothing."""
+
+    def begun(self, node: Node) -> None:
+        """Note nothing."""
+
+    def failed(self, node: Node, item: Queued | None, error: Exception) -> bool:
+        """Let the exception go to the caller, as the library does."""
+        del node, item, error
+        return False
+
+    def arrived(self) -> None:
+        """Go on with what arrived."""
+        self.wake()
+
+    def wake(self) -> None:
+        """Run the tree here, or in a task of the running loop if a chart has coroutines."""
+        if self.tree.is_sync:
+            with self._lock:
+                if not self.tree.pumping:
+                    self.tree.thread = threading.get_ident()
+                    drive(self.tree)
+        elif not self.tree.pumping:
+            self._task(self.tree.pump())
+
+    def start(self, call: Call) -> None:
+        """Run the work in a task if it is a coroutine, else in a thread."""
+        self._calls[call.key] = call
+        if call.is_async or self.has_loop:
+            self._task(self._await(call))
+        else:
+            threading.Thread(target=self._run, args=(call,), daemon=True).start()
+
+    def _task(self, coroutine: Any) -> None:
+        task = asyncio.get_running_loop().create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _await(self, call: Call) -> None:
+        try:
+            result = await (call.work() if call.is_async else asyncio.to_thread(call.work))
+        except Exception as error:  # noqa: BLE001 - the chart is told, as error.execution
+            self.tree.finish(call.path, call.invoke, "error.execution", {"error": error})
+        else:
+            done = f"done.invoke.{call.invoke}"
+            self.tree.finish(call.path, call.invoke, done, {"data": result})
+
+    def _run(self, call: Call) -> None:
+        try:
+            event, kwargs = f"done.invoke.{call.invoke}", {"data": call.work()}
+        except Exception as error:  # noqa: BLE001 - the chart is told, as error.execution
+            event, kwargs = "error.execution", {"error": error}
+        self.post(lambda: self.tree.finish(call.path, call.invoke, event, kwargs))
+
+    def stop(self, path: str, invoke: str) -> None:
+        """Tell the work that nobody waits for it."""
+        call = self._calls.pop((path, invoke), None)
+        if call is not None and call.on_cancel is not None:
+            call.on_cancel()
+
+    def post(self, function: Callable[[], object]) -> None:
+        """Call the function when no other thread runs the tree."""
+        with self._lock:
+            self.tree.thread = threading.get_ident()
+            function()

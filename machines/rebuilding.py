@@ -1,0 +1,248 @@
+"""A chart from its snapshot: new objects that behave as the old ones would have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from statemachine import StateChart
+from statemachine.model import Model
+from statemachine.orderedset import OrderedSet
+
+from machines.capturing import Value, check_configuration
+from machines.definition import Machine, takes_model
+from machines.documents import revived
+from machines.engine import INITIAL, construct
+from machines.errors import DefinitionError, IllegalConfigurationError
+from machines.invokes import Invoke, Marked, fresh, source_of
+from machines.planting import ParentLink, document_class, handle_of, new_node
+from machines.queues import Queued
+from machines.tree import Arrival, Node, Tree, make_trigger
+from snapshots.ledgers.timers import Timer
+
+
+def grow(tree: Tree, machine: Machine, value: Value) -> None:
+    """Fill an empty tree from what a snapshot holds; nothing runs and nothing starts.
+
+    Raises IllegalConfigurationError, and DefinitionError where the engine kinds differ.
+    """
+    tree.restoring = True
+    try:
+        clock = value.get("clock", {})
+        tree.seq = int(clock.get("seq", 0))
+        tree.stamp = int(clock.get("stamp", 0))
+        tree.root = node = new_node(tree, machine.chart)
+        _grow_node(node, machine, value["root"])
+        for stored in value.get("timers", ()):
+            tree.timers.add(grow_timer(stored))
+        for path in value.get("turn", ()):
+            due = tree.find(path)
+            if due is None:
+                raise IllegalConfigurationError(machine.name, path, "no chart is there to run")
+            tree.turn.append(due)
+        if tree.turn:
+            tree.turn[0].engine.between = value.get("between")
+    finally:
+        tree.restoring = False
+
+
+def _grow_node(node: Node, machine: Machine, value: Value) -> None:
+    names, tree = node.names, node.tree
+    if node.shared is not None:
+        node.shared.restore(value.get("shared", {}))
+    node.init = dict(value.get("init", {}))
+    node.source, node.params = value.get("source"), value.get("params")
+    node.output = value.get("output")
+    _grow_chart(node, machine, value)
+    chart, engine = node.chart, node.engine
+    if node.shared is not None:
+        vars(chart.model).update(revived(vars(chart.model), node))
+    _check_engine(node, machine, value)
+    states = [_state(node, machine, name) for name in value.get("configuration", ())]
+    if states:
+        chart.current_state_value = OrderedSet(state.value for state in states)
+    for name, members in value.get("history", {}).items():
+        held = [chart._config._instance_states[_state(node, machine, m).value] for m in members]  # noqa: SLF001 - pinned
+        chart.history_values[_state(node, machine, name).id] = held
+    engine.running = value.get("status") != "finished"
+    node.finished = not engine.running
+    if "final" in value:
+        engine._root_parallel_final_pending = names.states[value["final"]]  # noqa: SLF001 - pinned
+    for stored in value.get("queue", ()):
+        engine.external_queue.add(grow_queued(node, stored))
+    engine.invokes.spawned = int(value.get("spawned", 0))
+    engine.invokes.marked = [grow_marked(stored) for stored in value.get("pending", ())]
+    for stored in value.get("invokes", ()):
+        invoke = grow_invoke(stored)
+        engine.invokes.active[invoke.id] = invoke
+    check_configuration(node, machine)
+    for key, stored in value.get("children", {}).items():
+        invoke = engine.invokes.active[key]
+        child = new_node(tree, _child_class(node, invoke, stored), node, key)
+        node.children[key] = child
+        _grow_node(child, machine, stored)
+
+
+def _state(node: Node, machine: Machine, name: str) -> Any:
+    state = node.names.states.get(name)
+    if state is None:
+        reason = f"it names the state {name!r}, which {node.cls.__name__} does not have"
+        raise IllegalConfigurationError(machine.name, node.path, reason)
+    return state
+
+
+def _grow_chart(node: Node, machine: Machine, value: Value) -> None:
+    attributes = dict(value.get("attributes", {}))
+    arguments: Value = dict(node.init)
+    if node.source is not None:
+        node.link = ParentLink(node)
+        attributes["_invoke_params"] = node.params
+        attributes["_invoke_session"] = node.link
+    field = value.get("state_field")
+    if field is not None:
+        arguments["state_field"] = field
+    model = grow_model(machine, value)
+    if takes_model(node.cls):
+        construct(node, attributes=attributes, model=model, **arguments)
+        return
+    chart = construct(node, attributes=attributes, **arguments)
+    vars(chart.model).update(vars(model))
+
+
+def grow_model(machine: Machine, value: Value) -> Any:
+    """Return a model with the fields that a snapshot holds, without running its constructor."""
+    fields: Mapping[str, Any] = value.get("context", {})
+    name = value.get("model")
+    if name is None:
+        model: Any = Model()
+        vars(model).update(fields)
+        return model
+    cls = machine.class_of(name)
+    if hasattr(cls, "model_construct"):
+        return cls.model_construct(**fields)
+    model = cls.__new__(cls)
+    for key, part in fields.items():
+        object.__setattr__(model, key, part)
+    return model
+
+
+def _check_engine(node: Node, machine: Machine, value: Value) -> None:
+    kind = "async" if node.engine.is_async else "sync"
+    stored = value.get("engine", kind)
+    if stored != kind:
+        raise DefinitionError(
+            machine.name,
+            f"the run was written by the {stored} engine and the chart now has the {kind} one",
+            "keep the listeners and callbacks that decide it, or migrate the run",
+        )
+
+
+def _child_class(node: Node, invoke: Invoke, stored: Value) -> type[StateChart]:
+    source = invoke_source(node, invoke)
+    if "source" in stored:
+        text = stored["source"]
+        content = text or source._resolve_content(node.chart)  # noqa: SLF001 - pinned
+        return document_class(source, content, invoke.id)
+    return source if isinstance(source, type) else source.chart
+
+
+def invoke_source(node: Node, invoke: Invoke) -> Any:
+    """Return what the state of an invocation invokes: a spec, a handler, a chart, or None."""
+    return source_of(node.engine.invokes.callbacks(invoke.state)[invoke.index])
+
+
+def grow_queued(node: Node, value: Value) -> Queued:
+    """Return a queued event from what a snapshot holds of it."""
+    kwargs = revived(value.get("kwargs", {}), node)
+    if value["event"] == INITIAL and node.link is not None:
+        kwargs["_invoke_session"] = node.link
+    trigger = make_trigger(
+        node.chart,
+        value["event"],
+        value.get("name", value["event"]),
+        tuple(value.get("args", ())),
+        kwargs,
+        value.get("send_id"),
+        internal=bool(value.get("internal")),
+    )
+    return Queued(int(value["at"]), int(value["seq"]), trigger)
+
+
+def grow_timer(value: Value) -> Timer:
+    """Return a timer from what a snapshot holds of it."""
+    return Timer(
+        id=value["id"],
+        path=value["node"],
+        due=int(value["due"]),
+        seq=int(value["seq"]),
+        event=value.get("event"),
+        name=value.get("name", ""),
+        send_id=value.get("send_id"),
+        args=tuple(value.get("args", ())),
+        kwargs=dict(value.get("kwargs", {})),
+        policy=value.get("policy", "deadline"),
+        span=int(value.get("span", 0)),
+        invoke=value.get("invoke"),
+    )
+
+
+def grow_marked(value: Value) -> Marked:
+    """Return an invoke that is not spawned yet from what a snapshot holds of it."""
+    return Marked(
+        value["state"],
+        dict(value.get("kwargs", {})),
+        int(value["order"]),
+        value.get("id"),
+        int(value.get("index", 0)),
+    )
+
+
+_INVOKE_FIELDS = frozenset({
+    "id", "state", "index", "kind", "kwargs", "attempt", "sent", "terminated", "cancelled",
+})  # fmt: skip
+
+
+def grow_invoke(value: Value) -> Invoke:
+    """Return an invocation from what a snapshot holds of it."""
+    return Invoke(
+        value["id"],
+        value["state"],
+        int(value["index"]),
+        value["kind"],
+        dict(value.get("kwargs", {})),
+        int(value.get("attempt", 1)),
+        sent=bool(value.get("sent")),
+        terminated=bool(value.get("terminated")),
+        cancelled=bool(value.get("cancelled")),
+        extra={key: part for key, part in value.items() if key not in _INVOKE_FIELDS},
+    )
+
+
+def grow_arrival(tree: Tree, value: Value) -> Arrival | None:
+    """Return what came during a macrostep from what a snapshot holds of it."""
+    node = tree.find(value["node"])
+    if node is None:
+        return None
+    return Arrival(value["node"], value.get("invoke"), grow_queued(node, value["item"]))
+
+
+def resume(tree: Tree, *, restored: bool) -> None:
+    """Start what the invocations of a rebuilt tree do outside it.
+
+    `restored` says that the process which did it has ended: each is told, and counted.
+    """
+    assert tree.root is not None
+    for node in tree.root.walk():
+        for invoke in list(node.engine.invokes.active.values()):
+            source = invoke_source(node, invoke)
+            if invoke.kind == "child":
+                invoke.handler = handle_of(source, node.children.get(invoke.id))
+            elif invoke.kind in ("call", "effect") and invoke.live:
+                if restored:
+                    invoke.attempt += 1
+                node.engine.invokes.begin(invoke)
+            elif invoke.kind == "call":
+                invoke.handler = fresh(source)
+        if restored:
+            for mark in node.engine.invokes.marked:
+                mark.attempt += 1

@@ -1,0 +1,201 @@
+"""The shape of a chart: what must not change under a stored run, its digest, and drift in words.
+
+States, their values, nesting and kinds, what they invoke, and the transitions count. Guards,
+actions, labels, durations and the names of methods and classes do not: a run may be restored
+under new ones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from statemachine import State, StateChart
+from statemachine.callbacks import CallbackSpec
+from statemachine.contrib.timeout import _Timeout
+from statemachine.invoke import InvokeGroup, _InvokeCallableWrapper
+from statemachine.io.invoke import Invoker
+from statemachine.state import HistoryState
+
+from machines.names import Names, every_state, names_of
+from snapshots.codec import Codec, dump
+
+DIGEST_HEX = 12
+Shape = dict[str, Any]
+
+_CACHE: WeakKeyDictionary[type[StateChart], tuple[Shape, str]] = WeakKeyDictionary()
+# A cache of a pure function of an immutable class; it holds nothing that outlives the class.
+
+
+def shape_of(chart: type[StateChart]) -> Shape:
+    """Return the shape of a chart class: plain JSON values, sorted, child charts included."""
+    return _shape_and_digest(chart)[0]
+
+
+def digest_of(chart: type[StateChart]) -> str:
+    """Return the shape's digest: 12 hex digits, the same in every process."""
+    return _shape_and_digest(chart)[1]
+
+
+def shape_bytes(chart: type[StateChart]) -> bytes:
+    """Return the shape as it is stored, once per digest."""
+    return dump(shape_of(chart))
+
+
+def _shape_and_digest(chart: type[StateChart]) -> tuple[Shape, str]:
+    known = _CACHE.get(chart)
+    if known is None:
+        shape = _shape(chart, frozenset())
+        counted = {key: value for key, value in shape.items() if key != "name"}
+        digest = hashlib.sha256(dump(counted)).hexdigest()[:DIGEST_HEX]
+        known = _CACHE[chart] = (shape, digest)
+    return known
+
+
+def _shape(chart: type[StateChart], above: frozenset[type[StateChart]]) -> Shape:
+    names = names_of(chart)
+    children: dict[str, Shape] = {}
+    states = [
+        _state(state, names, children, above | {chart}) for state in every_state(list(chart.states))
+    ]
+    transitions = sorted(
+        (_transition(t, names) for state in names.states.values() for t in state.transitions),
+        key=dump,
+    )
+    return {
+        "name": chart.__name__,
+        "states": sorted(states, key=lambda state: str(state["name"])),
+        "transitions": transitions,
+        "children": children,
+    }
+
+
+def _state(
+    state: State,
+    names: Names,
+    children: dict[str, Shape],
+    above: frozenset[type[StateChart]],
+) -> dict[str, Any]:
+    name = names.name(state)
+    return {
+        "name": name,
+        "value": Codec().to_plain(state.value) if _plain(state.value) else repr(type(state.value)),
+        "parent": names.name(state.parent) if state.parent is not None else None,
+        "kind": _kind(state),
+        "initial": bool(state.initial),
+        "invokes": [
+            _invoke(spec, f"{name}.{place}", children, above)
+            for place, spec in enumerate(state.invoke)
+            if not spec.is_convention
+        ],
+    }
+
+
+def _plain(value: Any) -> bool:
+    return value is None or isinstance(value, bool | int | float | str)
+
+
+def _kind(state: State) -> str:
+    if isinstance(state, HistoryState):
+        return f"history-{state.type.value}"
+    if state.final:
+        return "final"
+    if state.parallel:
+        return "parallel"
+    return "compound" if state.states else "atomic"
+
+
+def _invoke(
+    spec: CallbackSpec,
+    place: str,
+    children: dict[str, Shape],
+    above: frozenset[type[StateChart]],
+) -> str:
+    source = spec.func
+    if isinstance(source, _InvokeCallableWrapper):
+        source = source._invoke_handler  # noqa: SLF001 - pinned
+    chart = getattr(source, "chart", source)
+    if isinstance(chart, type) and issubclass(chart, StateChart):
+        if chart in above:
+            return "child:recursive"
+        inner = _shape(chart, above)
+        children[place] = inner
+        counted = {key: value for key, value in inner.items() if key != "name"}
+        return f"child:{hashlib.sha256(dump(counted)).hexdigest()[:DIGEST_HEX]}"
+    if isinstance(source, InvokeGroup):
+        return f"group:{len(source._callables)}"  # noqa: SLF001 - pinned
+    if isinstance(source, _Timeout):
+        return f"timeout:{source.on or ''}"
+    if isinstance(source, Invoker):
+        definition = source._definition  # noqa: SLF001 - pinned
+        inline = definition.content if isinstance(definition.content, str) else ""
+        text = f"{definition.type}|{definition.src}|{definition.srcexpr}|{inline}"
+        return f"document:{hashlib.sha256(text.encode()).hexdigest()[:DIGEST_HEX]}"
+    declared = getattr(source, "shape", None)
+    return str(declared()) if callable(declared) else "call"
+
+
+def _transition(transition: Any, names: Names) -> list[Any]:
+    return [
+        names.name(transition.source),
+        " ".join(sorted(str(event) for event in transition.events)),
+        [names.name(target) for target in transition.targets],
+        bool(transition.internal),
+        bool(transition.initial),
+    ]
+
+
+def drift(stored: Shape | None, today: Shape) -> tuple[str, ...]:
+    """Say in words what changed between the shape that wrote a run and today's."""
+    if stored is None:
+        return ("the shape that wrote it is not stored",)
+    before = {state["name"]: state for state in stored["states"]}
+    now = {state["name"]: state for state in today["states"]}
+    words = [f"state {name!r} is gone" for name in before if name not in now]
+    words += [f"state {name!r} is new" for name in now if name not in before]
+    for name in before.keys() & now.keys():
+        words += _state_drift(name, before[name], now[name])
+    words += _transition_drift(stored["transitions"], today["transitions"])
+    for place in stored["children"].keys() & today["children"].keys():
+        inner = drift(stored["children"][place], today["children"][place])
+        words += [f"in the child chart of {place!r}: {word}" for word in inner]
+    return tuple(sorted(words))
+
+
+def _state_drift(name: str, before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    words = []
+    for key, said in (("kind", "is"), ("parent", "lies in"), ("value", "has the value")):
+        if before[key] != now[key]:
+            words.append(f"state {name!r} now {said} {now[key]!r}, it was {before[key]!r}")
+    if before["initial"] != now["initial"]:
+        words.append(f"state {name!r} is {'now' if now['initial'] else 'no longer'} initial")
+    if before["invokes"] != now["invokes"]:
+        was, is_now = ", ".join(before["invokes"]) or "nothing", ", ".join(now["invokes"])
+        words.append(f"state {name!r} now invokes {is_now or 'nothing'}, it invoked {was}")
+    return words
+
+
+def _transition_drift(before: list[Any], now: list[Any]) -> list[str]:
+    gone = Counter(map(_edge, before)) - Counter(map(_edge, now))
+    new = Counter(map(_edge, now)) - Counter(map(_edge, before))
+    words = []
+    for (source, event, targets, *flags), _ in list(gone.items()):
+        moved = next((e for e in new if e[:2] == (source, event) and list(e[3:]) == flags), None)
+        if moved is not None and targets != moved[2]:
+            del new[moved]
+            words.append(f"{_event(event)} in {source!r} now leads to {moved[2]}, not {targets}")
+        else:
+            words.append(f"{_event(event)} from {source!r} to {targets} is gone")
+    words += [f"{_event(edge[1])} from {edge[0]!r} to {edge[2]} is new" for edge in new]
+    return words
+
+
+def _edge(transition: list[Any]) -> tuple[Any, ...]:
+    source, event, targets, internal, initial = transition
+    return source, event, " and ".join(map(repr, targets)) or "nowhere", internal, initial
+
+
+def _event(event: str) -> str:
+    return repr(event) if event else "the eventless transition"

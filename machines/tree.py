@@ -1,0 +1,397 @@
+"""The charts of one run as a tree that takes turns: one chart at a time runs, the others queue.
+
+The library runs a parent's macrosteps on its children's threads. Here one loop drives every chart
+of the tree, whose turn it is is part of the snapshot, and threads and tasks only enqueue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from statemachine import StateChart
+from statemachine.event import BoundEvent
+from statemachine.event_data import TriggerData
+
+from machines.names import Names, names_of
+from machines.queues import Queued, answer, reject
+from snapshots.ledgers.timers import Timer, Timers
+
+if TYPE_CHECKING:
+    from machines.engine import DurableEngine
+    from machines.invokes import Invoke
+    from machines.shared_state import Shared
+    from snapshots.clock import Clock
+
+
+@dataclass(slots=True)
+class Call:
+    """Work outside the chart that an invocation started."""
+
+    path: str
+    invoke: str
+    work: Callable[[], Any]
+    """Does the work: a plain function to be run in a thread, or one that gives a coroutine."""
+    is_async: bool
+    spec: Any = None
+    """What the state invokes, if it is one of this package's own (an effect)."""
+    context: Any = None
+    on_cancel: Callable[[], None] | None = None
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What names the work within its run."""
+        return self.path, self.invoke
+
+
+class Keeper(Protocol):
+    """What a tree of charts is kept by: it saves, does the outside work, and mends failures."""
+
+    has_loop: bool
+    """Whether an event loop runs what is a coroutine."""
+
+    def boundary(self, node: Node) -> None:
+        """Save: the macrostep of `node` is over and nothing that follows has begun."""
+
+    def begun(self, node: Node) -> None:
+        """Note that what the last boundary of `node` let begin has begun."""
+
+    def start(self, call: Call) -> None:
+        """Begin outside work, to be reported to `Tree.finish`."""
+
+    def stop(self, path: str, invoke: str) -> None:
+        """End outside work whose state was left; the save that says so is on disk."""
+
+    def post(self, function: Callable[[], object]) -> None:
+        """Have the tree's own thread call the function soon."""
+
+    def arrived(self) -> None:
+        """Save what came from outside, at once, and see that the tree runs."""
+
+    def wake(self) -> None:
+        """See that the tree runs until it has nothing to do."""
+
+    def failed(self, node: Node, item: Queued | None, error: Exception) -> bool:
+        """Mend the tree after an exception left the engine; False lets it go to the caller."""
+
+
+MakeChild = Callable[["Node", "Invoke", Any], Any]
+"""Makes the chart that a state invokes; returns its handle, raises what the parent is told."""
+
+
+@dataclass(slots=True)
+class Arrival:
+    """An event, or the end of an invocation, that came while a macrostep was being run."""
+
+    path: str
+    invoke: str | None
+    item: Queued
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """One chart of the tree, and what the library keeps on threads and in closures."""
+
+    tree: Tree
+    parent: Node | None
+    id: str
+    """The invocation that this chart is, in its parent; empty for the root."""
+    cls: type[StateChart]
+    chart: StateChart = field(init=False)
+    engine: DurableEngine = field(init=False)
+    children: dict[str, Node] = field(default_factory=dict)
+    init: dict[str, Any] = field(default_factory=dict)
+    """Keyword arguments that the chart's constructor was given."""
+    shared: Shared | None = None
+    """The chart's own values of what its class shares between its machines."""
+    source: str | None = None
+    """Text of a child that was made from a document at run time."""
+    params: dict[str, Any] | None = None
+    finished: bool = False
+    output: Any = None
+    error: Any = None
+    fragment: bytes | None = None
+    """The chart as it was encoded last, None once it moved."""
+    link: Any = None
+    """What a document's chart sends to its parent through."""
+
+    @property
+    def path(self) -> str:
+        """Where the chart is in the tree: invoke ids from the root down."""
+        above = self.parent.path if self.parent is not None else ""
+        return f"{above}/{self.id}" if above else self.id
+
+    @property
+    def names(self) -> Names:
+        """The stable names of the chart's states."""
+        return names_of(self.cls)
+
+    def walk(self) -> Iterator[Node]:
+        """Yield the chart and all charts below it."""
+        yield self
+        for child in list(self.children.values()):
+            yield from child.walk()
+
+
+class Tree:
+    """The charts of one run.
+
+    `pump` runs every chart that has something to do until none has. It is a coroutine that only
+    awaits what the charts' own callbacks await, so that a tree of synchronous charts can be
+    driven without an event loop (`drive`).
+    """
+
+    def __init__(self, clock: Clock, keeper: Keeper, make_child: MakeChild) -> None:
+        self.clock = clock
+        self.keeper = keeper
+        self.make_child = make_child
+        self.root: Node | None = None
+        self.turn: list[Node] = []
+        self.timers = Timers()
+        self.arrivals: list[Arrival] = []
+        self.stopped: list[tuple[str, str]] = []
+        """Outside work to be ended once the save that says so is on disk."""
+        self.seq = 0
+        self.stamp = 0
+        self.pumping = False
+        self.restoring = False
+        self.thread = threading.get_ident()
+        self.running: Node | None = None
+        """The chart that is inside a macrostep."""
+        self.resting: list[asyncio.Future[None]] = []
+
+    # -- what charts ask for ----------------------------------------------------------------
+
+    def now(self) -> int:
+        """Return the time, in ms, that orders events: it never goes back within a tree."""
+        self.stamp = max(self.stamp, self.clock.now_ms())
+        return self.stamp
+
+    def number(self) -> int:
+        """Return the next sequence number of the tree."""
+        self.seq += 1
+        return self.seq
+
+    def accept(self, node: Node, trigger: TriggerData, *, inside: bool) -> None:
+        """Take an event for a chart: at once, as a timer, or after the running macrostep."""
+        if self.restoring:
+            return
+        delay = trigger.event.delay if trigger.event is not None and trigger.event.delay else 0
+        item = Queued(self.now(), self.number(), trigger)
+        if delay:
+            answer(trigger, None)
+            self._set_timer(node, item, int(delay))
+        elif self.running is not None and not inside:
+            self.arrivals.append(Arrival(node.path, None, item))
+        else:
+            self.enqueue(node, item)
+
+    def enqueue(self, node: Node, item: Queued) -> None:
+        """Put an event on a chart's queue and give the chart a turn."""
+        node.fragment = None
+        node.engine.external_queue.add(item)
+        self.ready(node)
+
+    def _set_timer(self, node: Node, item: Queued, delay_ms: int) -> None:
+        trigger = item.trigger
+        event = trigger.event
+        assert event is not None
+        self.timers.add(
+            Timer(
+                id=f"{event.id}.{item.seq}",
+                path=node.path,
+                due=self.clock.now_ms() + delay_ms,
+                seq=item.seq,
+                event=event.id,
+                name=event.name,
+                send_id=trigger.send_id,
+                args=trigger.args,
+                kwargs=trigger.kwargs,
+                span=delay_ms,
+            )
+        )
+
+    def ready(self, node: Node) -> None:
+        """Give the chart a turn after those that already wait for one."""
+        if node not in self.turn:
+            self.turn.append(node)
+
+    # -- what comes from outside --------------------------------------------------------------
+
+    def find(self, path: str) -> Node | None:
+        """Return the chart at a path, if there is one."""
+        node = self.root
+        for part in path.split("/") if path else ():
+            if node is None:
+                return None
+            node = node.children.get(part)
+        return node
+
+    def finish(self, path: str, invoke: str, event: str, kwargs: dict[str, Any]) -> bool:
+        """Take the end of outside work: the event that says so, and the flags with it.
+
+        Returns whether the chart was still waiting for it.
+        """
+        node = self.find(path)
+        record = node.engine.invokes.active.get(invoke) if node is not None else None
+        if node is None or record is None or record.cancelled or record.sent:
+            return False
+        if any(a.path == path and a.invoke == invoke for a in self.arrivals):
+            return False
+        item = Queued(self.now(), self.number(), make_trigger(node.chart, event, kwargs=kwargs))
+        if self.running is not None:
+            self.arrivals.append(Arrival(path, invoke, item))
+        else:
+            node.engine.invokes.end(record, item)
+        self.keeper.arrived()
+        return True
+
+    def admit(self) -> None:
+        """Put what arrived, and what is due, on the queues. Only between two macrosteps."""
+        arrivals, self.arrivals = self.arrivals, []
+        for arrival in arrivals:
+            node = self.find(arrival.path)
+            if node is None or node.finished:
+                answer(arrival.item.trigger, None)
+            elif arrival.invoke is None:
+                self.enqueue(node, arrival.item)
+            else:
+                record = node.engine.invokes.active.get(arrival.invoke)
+                if record is not None and not record.cancelled:
+                    node.engine.invokes.end(record, arrival.item)
+        while (timer := self.timers.take_due(self.clock.now_ms())) is not None:
+            self._fire(timer)
+
+    def _fire(self, timer: Timer) -> None:
+        node = self.find(timer.path)
+        if node is None or node.finished:
+            return
+        if timer.invoke is not None:
+            node.engine.invokes.expire(timer)
+            return
+        trigger = make_trigger(
+            node.chart, timer.event, timer.name, timer.args, timer.kwargs, timer.send_id
+        )
+        self.enqueue(node, Queued(timer.due, timer.seq, trigger))
+
+    # -- the loop -----------------------------------------------------------------------------
+
+    async def pump(self) -> None:
+        """Run the charts of the tree, each until it has nothing to do, until none has."""
+        if self.pumping:
+            return
+        self.pumping = True
+        try:
+            while True:
+                self.admit()
+                if not self.turn:
+                    return
+                await self._turn(self.turn[0])
+        finally:
+            self.pumping = False
+            resting, self.resting = self.resting, []
+            for waiter in resting:
+                if not waiter.done():
+                    waiter.set_result(None)
+
+    async def _turn(self, node: Node) -> None:
+        try:
+            await node.engine.turn()
+        except Exception as error:
+            self.running = None
+            if not self.keeper.failed(node, node.engine.current, error):
+                told = self._give_up(node, error)
+                if not told:
+                    raise
+            return
+        finally:
+            self.running = None
+        self.rest(node)
+
+    def _give_up(self, node: Node, error: Exception) -> bool:
+        self.rest(node)
+        engine = node.engine
+        engine.between = None
+        engine.internal_queue.clear()
+        current, engine.current = engine.current, None
+        told = reject(current.trigger if current is not None else None, error)
+        engine.external_queue.reject_futures(error)
+        engine.external_queue.clear()
+        return told
+
+    def rest(self, node: Node) -> None:
+        """End the chart's turn."""
+        if self.turn and self.turn[0] is node:
+            del self.turn[0]
+
+    def finished(self, node: Node) -> None:
+        """Take a chart that reached its end: its parent is told in the same save."""
+        self.rest(node)
+        if node.parent is None:
+            return
+        invokes = node.parent.engine.invokes
+        record = invokes.active.get(node.id)
+        if record is not None and not record.cancelled:
+            event, data = f"done.invoke.{node.id}", {"data": node.output}
+            trigger = make_trigger(node.parent.chart, event, kwargs=data)
+            invokes.end(record, Queued(self.now(), self.number(), trigger))
+
+    async def at_rest(self) -> None:
+        """Run the tree, or wait for who runs it, until it has nothing to do."""
+        if self.pumping:
+            rested = asyncio.get_running_loop().create_future()
+            self.resting.append(rested)
+            await rested
+        else:
+            await self.pump()
+
+    def boundary(self, node: Node) -> None:
+        """Save, then end the outside work of the states that were left."""
+        self.running = None
+        self.admit()
+        node.engine.invokes.number()
+        self.keeper.boundary(node)
+        stopped, self.stopped = self.stopped, []
+        for path, invoke in stopped:
+            self.keeper.stop(path, invoke)
+
+    @property
+    def is_sync(self) -> bool:
+        """Whether every chart of the tree runs without awaiting anything."""
+        return self.root is None or all(not node.engine.is_async for node in self.root.walk())
+
+
+def make_trigger(
+    chart: StateChart,
+    event: str | None,
+    name: str | None = None,
+    args: tuple[Any, ...] = (),
+    kwargs: dict[str, Any] | None = None,
+    send_id: str | None = None,
+    *,
+    internal: bool = False,
+) -> TriggerData:
+    """Return an event for a chart, without a delay, as `chart.send` would make it."""
+    assert event is not None
+    if name is None:
+        known = getattr(type(chart), event, None)
+        name = getattr(known, "name", None) or event
+    bound = BoundEvent(event, name=name, internal=internal, _sm=chart)
+    trigger = TriggerData(machine=chart, event=bound, send_id=send_id, args=args)
+    trigger.kwargs = dict(kwargs or {})
+    return trigger
+
+
+def drive(tree: Tree) -> None:
+    """Run a tree of synchronous charts to rest, without an event loop."""
+    pump = tree.pump()
+    try:
+        pump.send(None)
+    except StopIteration:
+        return
+    pump.close()
+    message = "a synchronous chart awaited something"
+    raise AssertionError(message)

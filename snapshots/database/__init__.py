@@ -1,0 +1,6 @@
+"""One SQLite file: opening it, its transactions, its checkpoints, its driver's errors."""
+
+from snapshots.database.connection import Database, Row, Transaction
+from snapshots.database.opening import open_database, patiently
+
+__all__ = ["Database", "Row", "Transaction", "open_database", "patiently"]

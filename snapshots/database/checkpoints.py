@@ -1,0 +1,197 @@
+"""Checkpoints of the write-ahead log, done by a thread so that no save waits for a sync."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from typing import TYPE_CHECKING, Final
+
+import apsw
+
+from snapshots import limits
+from snapshots.database.places import wal_bytes
+from snapshots.database.translation import translate
+from snapshots.errors import StorageError, StorageUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_MS_PER_S: Final = 1_000
+_OK: Final = apsw.SQLITE_OK
+
+
+class Gate:
+    """What a transaction passes and a checkpoint may close.
+
+    A writer takes `room` for its transaction, through `turnstile`; a checkpoint takes both.
+    Without the turnstile a busy writer would take the room again before the thread wakes.
+    """
+
+    __slots__ = ("room", "turnstile")
+
+    def __init__(self) -> None:
+        self.turnstile = threading.Lock()
+        self.room = threading.Lock()
+
+
+class Checkpoints:
+    """Copies one file's log back into the file, beside its writer.
+
+    The writer calls `committed` after each commit. Once `CHECKPOINT_PAGES` were written
+    since the last attempt, the thread runs a PASSIVE checkpoint, for which nobody waits, and
+    then syncs the file: SQLite syncs it only in a checkpoint that reaches the log's end,
+    and that one would pay for all before it. Past `WAL_BYTES_MAX` the thread then closes
+    the gate and runs another PASSIVE, which has little left to do and reaches the end, so
+    that the next commit starts the log anew. A reader may keep it from that; saves go on,
+    and it is tried again. A log that nobody has added to for a while is cut to nothing.
+
+    An error is kept for `raise_failure`, which the next save or the closing calls.
+    """
+
+    def __init__(self, path: str, connection: apsw.Connection, gate: Gate, descriptor: int) -> None:
+        """Prepare for the file at `path`; `descriptor` is open on it and stays so.
+
+        `connection` has read the file before, and only checkpoints use it.
+        """
+        self._path = path
+        self._descriptor = descriptor
+        self._gate = gate
+        self._connection = connection
+        self._page_bytes: int = connection.pragma("page_size")
+        # A log that an earlier process left counts as written and not yet looked at.
+        self._pages = wal_bytes(path) // self._page_bytes
+        self._pages_attempted = 0
+        self._commits = 0
+        self._is_resting = False
+        self._is_stopping = False
+        self._wake = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._failure: StorageError | None = None
+        self.count = 0
+        self.longest_stall_ns = 0
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread = threading.Thread(target=self._run, name="snapshots-checkpoints", daemon=True)
+        self._thread.start()
+
+    def committed(self, _connection: apsw.Connection, _database: str, pages: int) -> int:
+        """Note a commit, as SQLite's WAL hook: `pages` is the length of the log now."""
+        self._commits += 1
+        if pages < self._pages:  # the log was started anew
+            self._pages_attempted = 0
+        self._pages = pages
+        if self._is_resting or pages - self._pages_attempted >= limits.CHECKPOINT_PAGES:
+            self._wake.set()
+        return _OK
+
+    def raise_failure(self) -> None:
+        """Raise what went wrong since the last call, once."""
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+
+    def close(self) -> None:
+        """Stop the thread, empty the log if nobody else uses it, close the connection.
+
+        The gate must be open, and the writer in no transaction.
+        """
+        self._is_stopping = True
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join()
+        try:
+            if self._commits:
+                self._guard(self.truncate)
+        finally:
+            self._connection.close()
+
+    def advance(self) -> None:
+        """Copy what is new in the log; past the cap, let the next commit start it anew."""
+        self._pages_attempted = self._pages
+        copied = self._copy()
+        if copied is None:
+            return
+        is_past_cap = self._pages * self._page_bytes > limits.WAL_BYTES_MAX
+        # More than that left means that a reader pins the log: closing the gate would only
+        # make saves wait.
+        if is_past_cap and self._pages - copied <= limits.CHECKPOINT_PAGES:
+            self._copy_behind_gate(apsw.SQLITE_CHECKPOINT_PASSIVE)
+
+    def truncate(self) -> None:
+        """Copy the whole log and cut it to no bytes, if nobody else reads or writes now."""
+        self._pages_attempted = self._pages
+        copied = self._copy()
+        if copied is not None and copied >= self._pages:
+            self._copy_behind_gate(apsw.SQLITE_CHECKPOINT_TRUNCATE)
+
+    def _copy(self) -> int | None:
+        """Run a PASSIVE and sync the file: pages of the log that are copied now.
+
+        None if another process is checkpointing, which serves as well.
+        """
+        try:
+            _, copied = self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        except apsw.BusyError:
+            return None
+        os.fsync(self._descriptor)
+        self.count += 1
+        return copied
+
+    def _copy_behind_gate(self, mode: int) -> None:
+        """Checkpoint while no save of this process runs, and note how long they waited."""
+        closed_ns = time.monotonic_ns()
+        with self._gate.turnstile, self._gate.room:
+            try:
+                pages, _ = self._connection.wal_checkpoint(mode=mode)
+            except apsw.BusyError:
+                pages = None  # another process reads or writes: normal, and tried again
+            if pages == 0:
+                self._pages = self._pages_attempted = 0
+        self.longest_stall_ns = max(self.longest_stall_ns, time.monotonic_ns() - closed_ns)
+
+    def _run(self) -> None:
+        """Wait for work until the handle is closed: the body of the thread."""
+        commits_seen = -1
+        while True:
+            timed_out = not self._wake.wait(self._patience_s(commits_seen))
+            self._wake.clear()
+            if self._is_stopping:
+                return
+            if self._pages - self._pages_attempted >= limits.CHECKPOINT_PAGES:
+                self._guard(self.advance)
+            elif timed_out and commits_seen == self._commits and self._is_long:
+                self._guard(self.truncate)
+            commits_seen = self._commits
+
+    def _patience_s(self, commits_seen: int) -> float | None:
+        """How long to wait: for ever, until a commit wakes the thread, if all is at rest."""
+        self._is_resting = True  # before looking, so that a commit that is not seen wakes us
+        if commits_seen == self._commits and not self._is_long:
+            return None
+        self._is_resting = False
+        return limits.CHECKPOINT_IDLE_MS / _MS_PER_S
+
+    @property
+    def _is_long(self) -> bool:
+        """Whether the log is worth cutting when nobody adds to it."""
+        return bool(self._pages * self._page_bytes >= limits.WAL_IDLE_BYTES)
+
+    def _guard(self, work: Callable[[], None]) -> None:
+        """Do `work`, and keep what it raises: nobody waits for this thread's errors."""
+        try:
+            work()
+        except apsw.Error as error:
+            self._failure = translate(error, "checkpoint", self._path)
+            self._failure.__cause__ = error
+        except OSError as error:
+            hint = "the disk refused to sync; saves so far are in the log"
+            self._failure = StorageUnavailableError(
+                "checkpoint", self._path, hint, detail=str(error)
+            )
+            self._failure.__cause__ = error
+        except Exception as error:  # noqa: BLE001 - kept and raised by the next save or close
+            hint = "an unexpected error, which is a bug; please report it"
+            self._failure = StorageError("checkpoint", self._path, hint, detail=repr(error))
+            self._failure.__cause__ = error

@@ -1,0 +1,261 @@
+"""One open SQLite file: its statements, its transactions, its end."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import apsw
+
+from snapshots.database import pragmas
+from snapshots.database.places import wal_bytes
+from snapshots.database.translation import translate
+from snapshots.errors import StorageClosedError, StorageForkedError
+from snapshots.records import StoreStats
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from snapshots.database.checkpoints import Checkpoints, Gate
+    from snapshots.database.descriptors import Registration
+
+Row = tuple[Any, ...]
+
+_BEGIN: Final = "begin immediate"
+_COMMIT: Final = "commit"
+_ROLLBACK: Final = "rollback"
+_NS_PER_MS: Final = 1_000_000
+
+
+class Database:
+    """A handle on one file, for one thread. `snapshots.database.open_database` makes it.
+
+    Statements that write run in `with database.transaction(…)`, through `run`; whatever
+    the driver raises there leaves the block as one of our errors. `rows` reads, inside a
+    transaction or outside. Closing twice is harmless; any use after `close()` raises
+    `StorageClosedError`, any use in a forked child `StorageForkedError`.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        connection: apsw.Connection,
+        *,
+        gate: Gate,
+        registration: Registration | None = None,
+        checkpoints: Checkpoints | None = None,
+    ) -> None:
+        """Wrap an open and set up `connection`; `registration` is None for a memory one."""
+        self.path = path
+        self.pid = os.getpid()
+        self.connection = connection
+        self.gate = gate
+        self.checkpoints = checkpoints
+        self._registration = registration
+        self._is_closed = False
+        self._transaction = Transaction(self)
+        self._part = _Part(self)
+        cursor = connection.cursor()
+        # Bound once: the driver finds a prepared statement by its text, and a save is made
+        # of three.
+        self.run: Callable[..., apsw.Cursor] = cursor.execute
+        self.changes: Callable[[], int] = connection.changes
+        self.last_row: Callable[[], int] = connection.last_insert_rowid
+
+    def __repr__(self) -> str:
+        state = "closed" if self._is_closed else "open"
+        return f"<Database {self.path!r} {state} pid={self.pid}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def transaction(self, operation: str, *, sync: bool = False) -> Transaction:
+        """Return a context: BEGIN IMMEDIATE, and COMMIT at its end or ROLLBACK on any error.
+
+        With `sync` this one commit waits until it, and every commit before, is on the disk.
+        Entering raises `StorageBusyError` if another process writes for too long, and what
+        a checkpoint has failed with since the last transaction.
+        """
+        transaction = self._transaction
+        assert not transaction.is_open, "a transaction is open already, they do not nest"
+        transaction.operation = operation
+        transaction.sync = sync
+        return transaction
+
+    def writing(self, operation: str, *, sync: bool = False) -> Transaction | _Part:
+        """Return the context of one write: a transaction, or a part of the one that is open."""
+        if not self._transaction.is_open:
+            return self.transaction(operation, sync=sync)
+        assert not sync, "a part cannot be synced, only its whole transaction"
+        self._part.operation = operation
+        return self._part
+
+    def rows(self, operation: str, sql: str, bindings: tuple[object, ...] = ()) -> list[Row]:
+        """Return all rows of one SELECT."""
+        self.require_usable(operation)
+        try:
+            return self.connection.execute(sql, bindings).fetchall()
+        except apsw.Error as error:
+            raise translate(error, operation, self.path) from error
+
+    def row(self, operation: str, sql: str, bindings: tuple[object, ...] = ()) -> Row | None:
+        """Return the first row of one SELECT, None if there is none."""
+        rows = self.rows(operation, sql, bindings)
+        return rows[0] if rows else None
+
+    def require_usable(self, operation: str) -> None:
+        """Raise if this handle is closed, or belongs to the process that this one is a fork of."""
+        if self.pid != os.getpid():
+            raise StorageForkedError(operation, self.path, self.pid, os.getpid())
+        if self._is_closed:
+            raise StorageClosedError(operation, self.path)
+
+    def trace_statements(self, listener: Callable[[str, object], None] | None) -> None:
+        """Tell `listener` each statement's text and values before it runs; None ends it."""
+        if listener is None:
+            self.connection.exec_trace = None
+            return
+
+        def trace(_cursor: apsw.Cursor, sql: str, bindings: object) -> bool:
+            listener(sql, bindings)
+            return True
+
+        self.connection.exec_trace = trace
+
+    def stats(self) -> StoreStats:
+        """Return the file's sizes and what its checkpoints have cost."""
+        self.require_usable("read stats")
+        checkpoints = self.checkpoints
+        stall_ns = checkpoints.longest_stall_ns if checkpoints else 0
+        try:
+            return StoreStats(
+                page_bytes=self.connection.pragma("page_size"),
+                page_count=self.connection.pragma("page_count"),
+                free_pages=self.connection.pragma("freelist_count"),
+                wal_bytes=wal_bytes(self.path) if self._registration else 0,
+                checkpoints=checkpoints.count if checkpoints else 0,
+                longest_checkpoint_stall_ms=stall_ns / _NS_PER_MS,
+            )
+        except apsw.Error as error:
+            raise translate(error, "read stats", self.path) from error
+
+    def close(self) -> None:
+        """Empty the log if nobody else uses it, and close everything.
+
+        Raises what a checkpoint failed with, once all is closed. In a forked child it does
+        nothing: what is open belongs to the parent.
+        """
+        if self._is_closed or self.pid != os.getpid():
+            return
+        assert not self._transaction.is_open, "a transaction is open, its block must end first"
+        self._is_closed = True
+        try:
+            if self.checkpoints is not None:
+                self.checkpoints.close()
+        finally:
+            self.connection.close()
+            # Last, since leaving may close descriptors, and with them drop locks.
+            if self._registration is not None:
+                self._registration.leave()
+        if self.checkpoints is not None:
+            self.checkpoints.raise_failure()
+
+
+class Transaction:
+    """`with` one of these: BEGIN IMMEDIATE, then COMMIT, or ROLLBACK if anything raised.
+
+    A handle makes one and uses it again and again, since it is on the path of every save.
+    """
+
+    __slots__ = ("_database", "is_open", "operation", "sync")
+
+    def __init__(self, database: Database) -> None:
+        """Make the one transaction of `database`, not yet begun."""
+        self._database = database
+        self.is_open = False
+        self.operation = ""
+        self.sync = False
+
+    def __enter__(self) -> None:
+        database = self._database
+        database.require_usable(self.operation)
+        if database.checkpoints is not None:
+            database.checkpoints.raise_failure()
+        assert not database.connection.in_transaction, "an earlier transaction was left open"
+        with database.gate.turnstile:
+            database.gate.room.acquire()
+        self.is_open = True
+        try:
+            if self.sync:
+                pragmas.sync_at_commit(database.connection)
+            database.run(_BEGIN)
+        except BaseException as error:
+            self._end()
+            self._raise_ours(error)
+            raise
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        error: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None:
+        if self._database.pid != os.getpid():
+            return  # a fork inside the block: undoing would reach into the parent's log
+        try:
+            if error is None:
+                self._database.run(_COMMIT)
+        except BaseException as failure:
+            error = failure
+            raise
+        finally:
+            self._end()
+            self._raise_ours(error)
+
+    def _end(self) -> None:
+        """Leave no transaction open, whatever has happened, and let the next one in."""
+        database = self._database
+        try:
+            if database.connection.in_transaction:
+                database.run(_ROLLBACK)
+            if self.sync:
+                pragmas.sync_at_checkpoints(database.connection)
+        except apsw.Error as error:
+            raise translate(error, self.operation, database.path) from error
+        finally:
+            self.is_open = self.sync = False
+            database.gate.room.release()
+
+    def _raise_ours(self, error: BaseException | None) -> None:
+        if isinstance(error, apsw.Error):
+            raise translate(error, self.operation, self._database.path) from error
+
+
+class _Part:
+    """A write inside a transaction that somebody else has begun and will end."""
+
+    __slots__ = ("_database", "operation")
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.operation = ""
+
+    def __enter__(self) -> None:
+        self._database.require_usable(self.operation)
+        # SQLite ends a transaction itself on some errors, a full disk for one: what runs
+        # after a caller has swallowed such an error would be committed alone.
+        in_transaction = self._database.connection.in_transaction
+        assert in_transaction, "the transaction was rolled back by an error that was swallowed"
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        error: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None:
+        if isinstance(error, apsw.Error):
+            raise translate(error, self.operation, self._database.path) from error

@@ -1,0 +1,106 @@
+"""Which files this process has open: a fact of the process, since SQLite's locks are."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from dataclasses import dataclass, field
+from typing import Final
+
+import apsw
+
+from snapshots.database.places import unreachable
+from snapshots.errors import StorageForkedError
+
+_OPEN: Final = "open"
+
+
+@dataclass(slots=True)
+class _OpenFile:
+    """One file: who opened it, how many handles use it, what must outlive them."""
+
+    pid: int
+    handles: int = 0
+    descriptors: list[int] = field(default_factory=list)
+    connections: list[apsw.Connection] = field(default_factory=list)
+
+
+class _OpenFiles:
+    """The files that this process has open, by device and inode."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.files: dict[tuple[int, int], _OpenFile] = {}
+        self.watches_forks = False
+
+    def watch_forks(self) -> None:
+        """Register once, at the first open: registering cannot be undone."""
+        if not self.watches_forks and hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self.disown)
+        self.watches_forks = True
+
+    def disown(self) -> None:
+        """In a forked child: keep every inherited connection from ever being closed.
+
+        Closing one would let SQLite checkpoint and delete the log that the parent writes.
+        An extra reference keeps the interpreter from closing them when it ends.
+        """
+        self.lock = threading.Lock()
+        for file in self.files.values():
+            for connection in file.connections:
+                ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
+
+
+# Module state on purpose: closing any descriptor of a file drops all POSIX locks that the
+# process has on it (https://sqlite.org/howtocorrupt.html, 2.2), whichever handle took them.
+_OPEN_FILES: Final = _OpenFiles()
+
+
+def refuse_inherited(path: str) -> None:
+    """Raise `StorageForkedError` if a process of which this is a fork has the file open.
+
+    SQLite keeps its locks in memory too, which a fork copies: this process would believe
+    that it holds what its parent holds.
+    """
+    identity = os.stat(path)  # noqa: PTH116 - the key below is made of its fields
+    with _OPEN_FILES.lock:
+        file = _OPEN_FILES.files.get((identity.st_dev, identity.st_ino))
+    if file is not None and file.pid != os.getpid():
+        raise StorageForkedError(_OPEN, path, file.pid, os.getpid())
+
+
+class Registration:
+    """One handle's part in a file that is open: a descriptor to sync, connections to keep."""
+
+    def __init__(self, path: str, descriptor: int | None = None) -> None:
+        """Enter the file at `path`; `descriptor` is one that is open on it already."""
+        try:
+            self.descriptor = os.open(path, os.O_RDONLY) if descriptor is None else descriptor
+        except OSError as error:
+            raise unreachable(error, path) from error
+        identity = os.fstat(self.descriptor)
+        self._key = (identity.st_dev, identity.st_ino)
+        self._connections: list[apsw.Connection] = []
+        _OPEN_FILES.watch_forks()
+        with _OPEN_FILES.lock:
+            file = _OPEN_FILES.files.setdefault(self._key, _OpenFile(pid=os.getpid()))
+            file.descriptors.append(self.descriptor)
+            file.handles += 1
+
+    def keep(self, connection: apsw.Connection) -> None:
+        """Note a connection that a forked child must not close."""
+        self._connections.append(connection)
+        with _OPEN_FILES.lock:
+            _OPEN_FILES.files[self._key].connections.append(connection)
+
+    def leave(self) -> None:
+        """Forget this handle, whose connections are closed; the last one closes descriptors."""
+        with _OPEN_FILES.lock:
+            file = _OPEN_FILES.files[self._key]
+            file.connections = [c for c in file.connections if c not in self._connections]
+            file.handles -= 1
+            if file.handles == 0:
+                del _OPEN_FILES.files[self._key]
+                for descriptor in file.descriptors:
+                    os.close(descriptor)

@@ -1,0 +1,149 @@
+"""What must be true of a path before SQLite sees it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+from pathlib import Path
+from typing import Final
+
+from snapshots.errors import (
+    NetworkFileSystemError,
+    StorageError,
+    StorageFullError,
+    StorageReadOnlyError,
+    StorageUnavailableError,
+)
+
+MEMORY: Final = ":memory:"
+_OPEN: Final = "open"
+_MOUNTS: Final = Path("/proc/self/mountinfo")
+
+# Where locks or shared memory do not reach every machine that may open the file
+# (https://sqlite.org/wal.html, "All processes using a database must be on the same host").
+_NETWORK: Final = re.compile(
+    r"""(?: nfs\d* | cifs | smb\w* | ncpfs | afs | coda | 9p | ceph | lustre | glusterfs | beegfs
+        | gpfs | orangefs | pvfs2 | ocfs2 | gfs2? | davfs\d* | sshfs
+        | fuse\.(?: sshfs | s3fs | gcsfuse | goofys | rclone | glusterfs | ceph\S* | cephfs
+                  | davfs\d* | smbnetfs | curlftpfs | blobfuse\d* | juicefs | nfs\S* ) )""",
+    re.VERBOSE,
+)
+_OCTAL: Final = re.compile(r"\\([0-7]{3})")
+_MOUNT_POINT_FIELD: Final = 4
+
+
+def absolute(path: str | os.PathLike[str]) -> str:
+    """Return the path that SQLite gets: absolute, links resolved; `:memory:` stays itself.
+
+    Links are resolved because SQLite puts the log beside the file itself. An absolute path
+    cannot be taken for a URI, and does not move when the process changes its folder.
+    """
+    text = os.fspath(path)
+    if text == MEMORY:
+        return text
+    if not text:
+        raise StorageError(_OPEN, text, "name a file, or ':memory:' for one that is not kept")
+    if "\0" in text or _is_not_utf8(text):
+        raise StorageError(_OPEN, text, "a file's name must be UTF-8 without a null character")
+    return os.path.realpath(text)
+
+
+def _is_not_utf8(text: str) -> bool:
+    """Whether the name holds bytes that are no UTF-8, which is what SQLite wants."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+def file_system_of(path: str, mounts: str) -> str | None:
+    """Say on which type of file system an absolute path lies.
+
+    `mounts` is the text of `/proc/self/mountinfo` (proc_pid_mountinfo(5)). The longest mount
+    point above the path decides, and among equal ones the last, which covers the others.
+    None if no line fits.
+    """
+    found, longest = None, -1
+    for line in mounts.splitlines():
+        before, separator, after = line.partition(" - ")
+        fields, types = before.split(" "), after.split(" ")
+        if not separator or len(fields) <= _MOUNT_POINT_FIELD:
+            continue
+        point = _OCTAL.sub(lambda code: chr(int(code[1], 8)), fields[_MOUNT_POINT_FIELD])
+        above = path == point or path.startswith(point.rstrip("/") + "/")
+        if above and len(point) >= longest:
+            found, longest = types[0], len(point)
+    return found
+
+
+def refuse_network_file_system(path: str, mounts: str | None = None) -> None:
+    """Raise `NetworkFileSystemError` if the path lies on one.
+
+    Where the system has no mountinfo nothing is refused: only Linux can be asked this way.
+    """
+    if mounts is None:
+        try:
+            mounts = _MOUNTS.read_text(encoding="utf-8", errors="surrogateescape")
+        except OSError:
+            return
+    found = file_system_of(path, mounts)
+    if found is not None and _NETWORK.fullmatch(found):
+        raise NetworkFileSystemError(path, found)
+
+
+def require_file(path: str) -> None:
+    """Raise unless a regular file lies at the path."""
+    try:
+        mode = os.stat(path).st_mode  # noqa: PTH116 - one call, on the text that SQLite gets
+    except OSError as error:
+        raise unreachable(error, path) from error
+    if not stat.S_ISREG(mode):
+        kind = "a folder" if stat.S_ISDIR(mode) else "no regular file"
+        raise StorageError(_OPEN, path, "name a file in it, or another one", detail=f"it is {kind}")
+
+
+def wal_bytes(path: str) -> int:
+    """Length of the write-ahead log beside the file at `path`, 0 if there is none."""
+    try:
+        return os.stat(f"{path}-wal").st_size  # noqa: PTH116 - one number, often asked
+    except FileNotFoundError:
+        return 0
+
+
+def create(path: str) -> int | None:
+    """Create an empty file that only its owner may read and write, if there is none.
+
+    Returns its descriptor, or None if something lies there already. SQLite gives the -wal
+    and -shm files the mode of this one.
+    """
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return None
+    except OSError as error:
+        raise unreachable(error, path) from error
+
+
+def unreachable(error: OSError, path: str) -> StorageError:
+    """Say in our words why the system did not give us a file."""
+    detail = error.strerror or str(error)
+    if isinstance(error, (FileNotFoundError, NotADirectoryError)):
+        hint = "the folder, or the file that is to be read, must exist"
+        return StorageUnavailableError(_OPEN, path, hint, detail=detail)
+    if isinstance(error, PermissionError):
+        hint = "this user must be allowed to read and write the file and its folder"
+        return StorageReadOnlyError(_OPEN, path, hint, detail=detail)
+    return _by_number(error.errno, path, detail)
+
+
+def _by_number(number: int | None, path: str, detail: str) -> StorageError:
+    """The causes for which Python has no class of its own."""
+    if number == errno.EROFS:
+        hint = "the file system is mounted read-only"
+        return StorageReadOnlyError(_OPEN, path, hint, detail=detail)
+    if number in {errno.ENOSPC, errno.EDQUOT}:
+        return StorageFullError(_OPEN, path, "make room on the disk", detail=detail)
+    return StorageUnavailableError(_OPEN, path, "the system refuses the path", detail=detail)

@@ -1,0 +1,90 @@
+"""What a stream can show, and renderables as the text for it: plain unless it is a terminal."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from io import StringIO
+from typing import TYPE_CHECKING, Final, TextIO
+
+from rich.console import Console
+
+from snapshots.inspection.limits import COLUMNS_MAX, COLUMNS_MIN, COLUMNS_UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rich.console import RenderableType
+
+_DRAWN: Final = "●○├─└│"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Screen:
+    """What can be shown: how many columns, whether in color, whether in more than ASCII.
+
+    A stream that is no terminal has so many columns that nothing is ever wrapped: a program or a
+    file reads it, line by line.
+    """
+
+    columns: int
+    is_colored: bool
+    is_ascii: bool
+
+
+def screen_of(stream: TextIO, environ: Mapping[str, str]) -> Screen:
+    """Look at a stream, and at `COLUMNS` and `NO_COLOR` (https://no-color.org)."""
+    is_terminal = stream.isatty()
+    is_dumb = environ.get("TERM", "") in {"", "dumb"}
+    return Screen(
+        columns=_columns(stream, environ, is_terminal=is_terminal),
+        is_colored=is_terminal and not is_dumb and not environ.get("NO_COLOR"),
+        is_ascii=not _can_draw(stream.encoding),
+    )
+
+
+def rendered(renderable: RenderableType, screen: Screen) -> str:
+    """Return the text of a renderable, with escape sequences only on a colored screen."""
+    console = Console(
+        file=StringIO(),
+        width=screen.columns,
+        force_terminal=screen.is_colored,
+        color_system="standard" if screen.is_colored else None,
+        no_color=not screen.is_colored,
+        markup=False,
+        emoji=False,
+        highlight=False,
+        legacy_windows=False,
+    )
+    with console.capture() as captured:
+        console.print(renderable, overflow="fold")
+    return "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+
+
+def write(text: str, stream: TextIO) -> None:
+    """Write `text`; what the stream's encoding cannot say appears as an escape."""
+    encoding = stream.encoding or "ascii"
+    stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+    stream.flush()
+
+
+def _columns(stream: TextIO, environ: Mapping[str, str], *, is_terminal: bool) -> int:
+    asked = environ.get("COLUMNS", "")
+    if asked.isdecimal() and int(asked) > 0:
+        columns = int(asked)
+    elif not is_terminal:
+        return COLUMNS_MAX
+    else:
+        try:
+            columns = os.get_terminal_size(stream.fileno()).columns
+        except (OSError, ValueError):
+            columns = 0
+    return min(max(columns or COLUMNS_UNKNOWN, COLUMNS_MIN), COLUMNS_MAX)
+
+
+def _can_draw(encoding: str | None) -> bool:
+    try:
+        _DRAWN.encode(encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""What a run keeps beside its snapshot, each a pure module without I/O."""

@@ -1,0 +1,54 @@
+"""Every bound of this package, unit last."""
+
+from __future__ import annotations
+
+from typing import Final
+
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+
+# From 2^33 on, SQLite stores an integer in six bytes until 2^47: the row keeps its length.
+REVISION_FIRST: Final = 2**33
+# 2100-01-01T00:00Z, as wide as any real due time in ms: the row keeps its length.
+NO_TIMER_MS: Final = 4_102_444_800_000
+RUN_ID_CHARS_MAX: Final = 200
+BLOB_BYTES_MAX: Final = 16 * MIB
+# What a write that ends a run may have beyond the bound above, so that it always fits.
+BLOB_ENDING_BYTES_MAX: Final = 64 * KIB
+FIND_RUNS_MAX: Final = 20
+HEADERS_ROWS_MAX: Final = 1_000
+LIVE_SLICE_ROWS: Final = 32
+SWEEP_SLICE_ROWS: Final = 50
+SHAPE_WALK_SLICE_ROWS: Final = 200
+RETENTION_DAYS: Final = 7
+RETENTION_MS: Final = RETENTION_DAYS * 24 * 60 * 60 * 1000
+
+MAILBOX_SLICE_ROWS: Final = 100
+MAILBOX_DATA_BYTES_MAX: Final = MIB
+MAILBOX_SETTLED_DAYS: Final = 1
+MAILBOX_SETTLED_MS: Final = MAILBOX_SETTLED_DAYS * 24 * 60 * 60 * 1000
+
+# orjson gives up at 254 nested containers, and a tagged value takes two of them.
+VALUE_DEPTH_MAX: Final = 100
+# A value takes two bytes at least, so more of them never make a blob.
+VALUES_MAX: Final = BLOB_BYTES_MAX // 2
+ERROR_TEXT_BYTES_MAX: Final = KIB
+CLASS_NAME_CHARS_MAX: Final = 200
+# How much of a key is shown in the path of a refused value.
+PATH_PART_CHARS_MAX: Final = 60
+DELIVERIES_MAX: Final = 256
+
+SQLITE_VERSION_MIN: Final = "3.51.3"
+PAGE_BYTES: Final = 4 * KIB
+PAGE_CACHE_BYTES_MAX: Final = 64 * MIB
+# How long one statement waits for a writer in another process before it says busy.
+BUSY_TIMEOUT_MS: Final = 500
+# How long opening waits for others that open or create the same file.
+OPEN_PATIENCE_MS: Final = 10_000
+OPEN_RETRY_MS_MAX: Final = 50
+CHECKPOINT_PAGES: Final = 1_000
+WAL_BYTES_MAX: Final = 16 * MIB
+CHECKPOINT_IDLE_MS: Final = 1_000
+# An idle log below this is left alone: restarting it costs the next save a sync.
+WAL_IDLE_BYTES: Final = MIB
+TRAIL_ENTRIES_MAX: Final = 64

@@ -1,0 +1,122 @@
+"""The form of a file: numbered steps forward, each in one transaction with its own record."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from snapshots.database import Database, patiently
+from snapshots.errors import ForeignFileError, MigrationError, NewerFileError
+
+# "Snap": tells a file of ours from any other SQLite database, `file(1)` included.
+APPLICATION_ID: Final = 0x536E6170
+
+_FIRST: Final = (
+    "pragma application_id = 1399742832",
+    # Columns that every save writes come before the blob, and all keep their width, so that
+    # SQLite can overwrite the row in place. The blob is last: reading a header stops before.
+    """create table runs (
+  id integer primary key,
+  run_id text not null unique,
+  machine text not null,
+  digest text not null,
+  status text not null check
+    (status in ('live', 'done', 'failed', 'error', 'cancelled', 'lost', 'drifted')),
+  reason text,
+  revision integer not null,
+  created_ms integer not null,
+  updated_ms integer not null,
+  ended_ms integer,
+  due_ms integer not null,
+  parked integer not null,
+  blob blob not null
+) strict""",
+    "create index runs_live on runs(id) where status = 'live'",
+    "create index runs_ended on runs(ended_ms) where status <> 'live'",
+    """create table shapes (
+  digest text primary key,
+  machine text not null,
+  shape blob not null
+) strict""",
+    """create table owner (
+  id integer primary key check (id = 1),
+  term integer not null,
+  holder text not null
+) strict""",
+    """create table mailbox (
+  id integer primary key,
+  run_id text not null,
+  kind text not null,
+  data blob not null,
+  delivery text,
+  created_ms integer not null,
+  outcome text,
+  settled_ms integer
+) strict""",
+    "pragma user_version = 1",
+)
+
+# Step n takes a file from schema n - 1 to n and ends with the record of it. A released step
+# is never edited: files that it made are out there.
+STEPS: Final[tuple[tuple[str, ...], ...]] = (_FIRST,)
+SCHEMA_VERSION: Final = len(STEPS)
+
+_READ_VERSION: Final = "select user_version from pragma_user_version"
+_READ_APPLICATION: Final = "select application_id from pragma_application_id"
+_COUNT_TABLES: Final = "select count(*) from sqlite_schema"
+
+
+def migrate(database: Database, steps: tuple[tuple[str, ...], ...] = STEPS) -> None:
+    """Bring a file that is blank or ours to the last of `steps`.
+
+    Several processes may do so at once: each takes the write lock, looks where the file
+    stands, and does what is left. Raises `NewerFileError` or `ForeignFileError`, and then
+    has written nothing.
+    """
+    if _version(database) < len(steps):
+        patiently(lambda: _take_steps(database, steps))
+    found = _version(database)
+    if found > len(steps):
+        raise NewerFileError(database.path, found, len(steps))
+    if _application(database) != APPLICATION_ID:
+        raise ForeignFileError(database.path)
+
+
+def require_current(database: Database) -> None:
+    """Raise `MigrationError` if a file that may only be read is not at the last step."""
+    found = _version(database)
+    if found < SCHEMA_VERSION:
+        reason = f"it has schema {found}, expected {SCHEMA_VERSION}: open it for writing once"
+        raise MigrationError(database.path, reason)
+
+
+def _take_steps(database: Database, steps: tuple[tuple[str, ...], ...]) -> None:
+    for number in range(1, len(steps) + 1):
+        with database.transaction(f"migrate to schema {number}"):
+            if _version(database) >= number:
+                continue
+            if number == 1:
+                _require_blank(database)
+            for statement in steps[number - 1]:
+                database.run(statement)
+            assert _version(database) == number, f"step {number} does not end with its record"
+
+
+def _require_blank(database: Database) -> None:
+    """Raise `ForeignFileError` if another program has got there in the meantime."""
+    tables = database.row("migrate", _COUNT_TABLES)
+    if _application(database) != 0 or tables != (0,):
+        raise ForeignFileError(database.path)
+
+
+def _version(database: Database) -> int:
+    return _number(database, _READ_VERSION)
+
+
+def _application(database: Database) -> int:
+    return _number(database, _READ_APPLICATION)
+
+
+def _number(database: Database, sql: str) -> int:
+    row = database.row("read the schema", sql)
+    assert row is not None, "a pragma has one row"
+    return int(row[0])

@@ -1,0 +1,6 @@
+"""Runs as rows: the seam that everything above is written against, and SQLite behind it."""
+
+from snapshots.store.seam import SnapshotStore
+from snapshots.store.sqlite import SqliteSnapshotStore
+
+__all__ = ["SnapshotStore", "SqliteSnapshotStore"]

@@ -1,0 +1,158 @@
+"""The questions that a file of runs answers; none of them reads a finished run's blob."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from snapshots import limits
+from snapshots.errors import AmbiguousRunError, LimitError, RunNotFoundError
+from snapshots.records import Owner, RunHeader, StoredRun
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from snapshots.database import Database, Row
+    from snapshots.records import Status
+
+_HEADER_COLUMNS: Final = 12
+_ROW_MAX: Final = 2**63 - 1
+_HEADERS_ASKED: Final = "the number of headers asked for"
+
+LOAD: Final = """
+select id, run_id, machine, digest, status, reason, revision, created_ms, updated_ms, ended_ms,
+  due_ms, parked, blob
+from runs where run_id = ?"""
+
+# `indexed by`: by itself SQLite would walk all rows in the order of their key, and read each
+# finished one to find that it is finished.
+LIVE: Final = """
+select id, run_id, machine, digest, status, reason, revision, created_ms, updated_ms, ended_ms,
+  due_ms, parked, case parked when 0 then blob else x'' end
+from runs indexed by runs_live where status = 'live' and id > ? order by id limit ?"""
+
+HEADERS: Final = """
+select id, run_id, machine, digest, status, reason, revision, created_ms, updated_ms, ended_ms,
+  due_ms, parked
+from runs where id < ? order by id desc limit ?"""
+
+HEADERS_LIVE: Final = """
+select id, run_id, machine, digest, status, reason, revision, created_ms, updated_ms, ended_ms,
+  due_ms, parked
+from runs indexed by runs_live where status = 'live' and id < ? order by id desc limit ?"""
+
+HEADERS_ENDED: Final = """
+select id, run_id, machine, digest, status, reason, revision, created_ms, updated_ms, ended_ms,
+  due_ms, parked
+from runs where id < ? and status = ? order by id desc limit ?"""
+
+FIND: Final = """
+select run_id from runs where run_id >= ? and run_id < ? order by run_id limit ?"""
+
+EXISTS: Final = "select 1 from runs where run_id = ?"
+SHAPE: Final = "select shape from shapes where digest = ?"
+OWNER: Final = "select term, holder from owner where id = 1"
+
+
+def header_of(row: Row) -> RunHeader:
+    """Make a header of the first twelve columns, in the order that every statement has."""
+    return RunHeader(
+        row=row[0],
+        run_id=row[1],
+        machine=row[2],
+        digest=row[3],
+        status=row[4],
+        reason=row[5],
+        revision=row[6],
+        created_ms=row[7],
+        updated_ms=row[8],
+        ended_ms=row[9],
+        due_ms=row[10],
+        parked=bool(row[11]),
+    )
+
+
+def load(database: Database, run_id: str) -> StoredRun:
+    """Return one run by its whole id, or raise `RunNotFoundError`."""
+    row = database.row("load", LOAD, (run_id,)) if is_text(run_id) else None
+    if row is None:
+        raise RunNotFoundError(run_id, database.path)
+    return StoredRun(header=header_of(row), blob=row[_HEADER_COLUMNS])
+
+
+def live(database: Database) -> Iterator[StoredRun]:
+    """Yield the live runs by row, each slice read to its end before the first is yielded."""
+    last = 0
+    while rows := database.rows("read live runs", LIVE, (last, limits.LIVE_SLICE_ROWS)):
+        for row in rows:
+            yield StoredRun(header=header_of(row), blob=row[_HEADER_COLUMNS])
+        last = rows[-1][0]
+
+
+def headers(
+    database: Database, status: Status | None, limit: int, before_row: int | None
+) -> list[RunHeader]:
+    """Return the newest headers of all runs, or of those in one status."""
+    if limit > limits.HEADERS_ROWS_MAX:
+        raise LimitError(_HEADERS_ASKED, limits.HEADERS_ROWS_MAX, limit)
+    before = _ROW_MAX if before_row is None else before_row
+    if status is None:
+        rows = database.rows("list runs", HEADERS, (before, limit))
+    elif status == "live":
+        rows = database.rows("list runs", HEADERS_LIVE, (before, limit))
+    else:
+        rows = database.rows("list runs", HEADERS_ENDED, (before, status, limit))
+    return [header_of(row) for row in rows]
+
+
+def find(database: Database, prefix: str) -> tuple[str, ...]:
+    """Return the first run ids that start with `prefix`, by a range of the unique index."""
+    if not is_text(prefix):
+        return ()
+    bindings = (prefix, after(prefix), limits.FIND_RUNS_MAX)
+    return tuple(row[0] for row in database.rows("find runs", FIND, bindings))
+
+
+def resolve(database: Database, prefix: str) -> str:
+    """Return the run that is meant by a whole id or by a prefix of only one."""
+    if is_text(prefix) and database.row("find runs", EXISTS, (prefix,)) is not None:
+        return prefix
+    candidates = find(database, prefix)
+    if not candidates:
+        raise RunNotFoundError(prefix, database.path)
+    if len(candidates) > 1:
+        raise AmbiguousRunError(prefix, candidates)
+    return candidates[0]
+
+
+def shape(database: Database, digest: str) -> bytes | None:
+    """Return a stored shape."""
+    row = database.row("read a shape", SHAPE, (digest,))
+    return None if row is None else row[0]
+
+
+def owner(database: Database) -> Owner | None:
+    """Return the file's owner."""
+    row = database.row("read the owner", OWNER)
+    return None if row is None else Owner(term=row[0], holder=row[1])
+
+
+def after(prefix: str) -> str | bytes:
+    """Return a bound above all texts that start with `prefix`, and above no others.
+
+    SQLite compares UTF-8 bytes, whose order is that of code points; a blob is above every
+    text. Code points that are surrogates have no UTF-8 and are stepped over.
+    """
+    text = prefix.rstrip(chr(0x10FFFF))
+    if not text:
+        return b""
+    following = ord(text[-1]) + 1
+    return text[:-1] + chr(0xE000 if following == 0xD800 else following)  # noqa: PLR2004 - Unicode
+
+
+def is_text(key: str) -> bool:
+    """Whether SQLite can take `key` as text: a lone surrogate has no UTF-8."""
+    try:
+        key.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,165 @@
+"""The contract of a store of runs, for callers and for whoever writes another one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, Self
+
+from snapshots import limits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+    from types import TracebackType
+
+    from snapshots.records import Owner, RunHeader, Status, StoredRun, StoreStats
+
+Blob = bytes | bytearray | memoryview
+
+
+class SnapshotStore(Protocol):
+    """Runs, one row each, written synchronously: what returns is committed.
+
+    For one thread, the one that opened it. A blob is opaque here. Every method may raise a
+    `StorageError`, and then has changed nothing; after `close()` it is `StorageClosedError`.
+    Once `take_over` has been called every write carries the term that it returned, and
+    raises `FencedError` as soon as the file has another.
+    """
+
+    @property
+    def path(self) -> str:
+        """Where the runs are: the file's absolute path, or `:memory:`."""
+        ...
+
+    @property
+    def term(self) -> int | None:
+        """The term that writes carry, None before `take_over`."""
+        ...
+
+    def create(
+        self,
+        *,
+        run_id: str,
+        machine: str,
+        digest: str,
+        shape: bytes,
+        blob: Blob,
+        due_ms: int = limits.NO_TIMER_MS,
+        parked: bool = False,
+        status: Status = "live",
+        reason: str | None = None,
+        now_ms: int | None = None,
+    ) -> RunHeader:
+        """Store a new run, and its machine's `shape` once per `digest`, in one transaction.
+
+        Raises `RunExistsError` if the id is in use, `InvalidKeyError` for an id that no run
+        may have, `LimitError` for a blob beyond `BLOB_BYTES_MAX`.
+        """
+        ...
+
+    def save(
+        self,
+        header: RunHeader,
+        blob: Blob,
+        *,
+        status: Status = "live",
+        reason: str | None = None,
+        due_ms: int = limits.NO_TIMER_MS,
+        parked: bool = False,
+        sync: bool = False,
+    ) -> RunHeader:
+        """Write a live run's whole state over the one that `header` names.
+
+        Returns the header that the next save must name. A `status` other than live ends the
+        run, and only such a save may have a `reason`. With `sync` it survives a power loss
+        when it returns. Raises `RevisionConflictError` if the row is at another revision or
+        not live, `RunNotFoundError`, `LimitError`.
+        """
+        ...
+
+    def mark(self, header: RunHeader, status: Status, reason: str | None) -> RunHeader:
+        """Change a run's status alone, from any to any; the blob stays.
+
+        Marking it live revives it. Raises `RevisionConflictError` or `RunNotFoundError`.
+        """
+        ...
+
+    def load(self, run_id: str) -> StoredRun:
+        """Return one run by its whole id, whatever its status; `RunNotFoundError` if none."""
+        ...
+
+    def find(self, prefix: str) -> tuple[str, ...]:
+        """Return the first `FIND_RUNS_MAX` run ids that start with `prefix`, in order."""
+        ...
+
+    def resolve(self, prefix: str) -> str:
+        """Return the one run id that is `prefix`, or else that starts with it.
+
+        Raises `RunNotFoundError` for none and `AmbiguousRunError` for several.
+        """
+        ...
+
+    def live(self) -> Iterator[StoredRun]:
+        """Yield the live runs, oldest row first; a parked one has an empty blob.
+
+        Read in slices of their own, so that the caller may write in between: a run that
+        ends before its slice is read is not yielded. No row that is not live is read.
+        """
+        ...
+
+    def headers(
+        self, status: Status | None = None, limit: int = 100, before_row: int | None = None
+    ) -> list[RunHeader]:
+        """Return up to `limit` headers, newest row first; no blob is read.
+
+        `before_row` continues a list at the row of its last header. Raises `LimitError` for
+        more than `HEADERS_ROWS_MAX`.
+        """
+        ...
+
+    def shape(self, digest: str) -> bytes | None:
+        """Return the shape that was stored under `digest`, None if there is none."""
+        ...
+
+    def sweep(self, before_ms: int, *, slice_rows: int = limits.SWEEP_SLICE_ROWS) -> int:
+        """Delete up to `slice_rows` runs that ended before `before_ms`: how many they were.
+
+        One transaction; call it until it returns less than `slice_rows`. A call that finds
+        nothing left looks at a slice of the runs for shapes that none of them uses.
+        """
+        ...
+
+    def owner(self) -> Owner | None:
+        """Return who owns the file now, None if nobody ever took it."""
+        ...
+
+    def take_over(self, holder: str) -> int:
+        """Raise the file's term by one, in the name of `holder`, and return it.
+
+        Every write of this store carries it from here on; every other owner is fenced.
+        """
+        ...
+
+    def transaction(self, *, sync: bool = False) -> AbstractContextManager[None]:
+        """Return a context in which all writes of this store commit together, or not at all.
+
+        They do not nest. `sync` is for the whole, its saves may not ask for it.
+        """
+        ...
+
+    def stats(self) -> StoreStats:
+        """Return the file's sizes, and the longest wait for a checkpoint."""
+        ...
+
+    def close(self) -> None:
+        """Close the file; a second time is harmless."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+        /,
+    ) -> None: ...

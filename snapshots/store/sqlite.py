@@ -1,0 +1,316 @@
+"""The store of runs on one SQLite file: the writes, each one transaction."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, Self
+
+from snapshots import limits
+from snapshots.errors import (
+    FencedError,
+    InvalidKeyError,
+    LimitError,
+    RevisionConflictError,
+    RunExistsError,
+    RunNotFoundError,
+)
+from snapshots.records import RunHeader
+from snapshots.store import reading
+from snapshots.store.shapes import KEEP, ShapeWalk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+
+    from snapshots.clock import Clock
+    from snapshots.database import Database
+    from snapshots.records import Owner, Status, StoredRun, StoreStats
+    from snapshots.store.seam import Blob
+
+# The two statements of a live save name no column that an index has, and none whose width
+# changes: SQLite then overwrites the row where it lies. The run's id is compared because a
+# row's key is given again once the newest row has been swept.
+SAVE: Final = """
+update runs set revision = ?, updated_ms = ?, due_ms = ?, parked = ?, blob = ?
+where id = ? and revision = ? and run_id = ? and status = 'live'"""
+SAVE_IN_TERM: Final = """
+update runs set revision = ?, updated_ms = ?, due_ms = ?, parked = ?, blob = ?
+where id = ? and revision = ? and run_id = ? and status = 'live'
+  and (select term from owner where id = 1) = ?"""
+END: Final = """
+update runs set revision = ?, updated_ms = ?, due_ms = ?, parked = ?, blob = ?,
+  status = ?, reason = ?, ended_ms = ?
+where id = ? and revision = ? and run_id = ? and status = 'live'"""
+END_IN_TERM: Final = """
+update runs set revision = ?, updated_ms = ?, due_ms = ?, parked = ?, blob = ?,
+  status = ?, reason = ?, ended_ms = ?
+where id = ? and revision = ? and run_id = ? and status = 'live'
+  and (select term from owner where id = 1) = ?"""
+MARK: Final = """
+update runs set revision = ?, updated_ms = ?, status = ?, reason = ?, ended_ms = ?
+where id = ? and revision = ? and run_id = ?"""
+CREATE: Final = """
+insert into runs (run_id, machine, digest, status, reason, revision, created_ms, updated_ms,
+  ended_ms, due_ms, parked, blob)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict (run_id) do nothing"""
+SWEEP: Final = """
+delete from runs where status <> 'live' and ended_ms < ? and id in
+  (select id from runs indexed by runs_ended where status <> 'live' and ended_ms < ?
+   order by ended_ms limit ?)"""
+TAKE_OVER: Final = """
+insert into owner (id, term, holder) values (1, 1, ?)
+on conflict (id) do update set term = term + 1, holder = excluded.holder"""
+_MACHINE: Final = "select machine from runs where run_id = ?"
+_ACTUAL: Final = "select revision, status from runs where id = ? and run_id = ?"
+
+
+class SqliteSnapshotStore:
+    """A `SnapshotStore` on one SQLite file; `snapshots.open_store` makes it."""
+
+    def __init__(self, database: Database, *, clock: Clock) -> None:
+        """Use `database`, whose schema is current, and close it in the end."""
+        self.database = database
+        self._clock = clock
+        self._term: int | None = None
+        self._shapes = ShapeWalk()
+
+    def __repr__(self) -> str:
+        return f"<SqliteSnapshotStore {self.path!r} term={self._term}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def path(self) -> str:
+        """The file's absolute path, or `:memory:`."""
+        return self.database.path
+
+    @property
+    def term(self) -> int | None:
+        """The term that writes carry, None before `take_over`."""
+        return self._term
+
+    def create(
+        self,
+        *,
+        run_id: str,
+        machine: str,
+        digest: str,
+        shape: bytes,
+        blob: Blob,
+        due_ms: int = limits.NO_TIMER_MS,
+        parked: bool = False,
+        status: Status = "live",
+        reason: str | None = None,
+        now_ms: int | None = None,
+    ) -> RunHeader:
+        """Store a new run and the shape of its machine; see `SnapshotStore.create`."""
+        _require_key(run_id)
+        _require_size(run_id, len(blob), status)
+        now = self._clock.now_ms() if now_ms is None else now_ms
+        ended = None if status == "live" else now
+        values = (
+            *(run_id, machine, digest, status, reason, limits.REVISION_FIRST),
+            *(now, now, ended, due_ms, int(parked), blob),
+        )
+        database = self.database
+        with database.writing(f"creation of run {run_id!r}"):
+            self.require_term()
+            database.run(CREATE, values)
+            if database.changes() == 0:
+                self._raise_exists(run_id, machine)
+            row = database.last_row()
+            database.run(KEEP, (digest, machine, shape))
+            self._shapes.keep(digest)
+        return RunHeader(
+            row=row,
+            run_id=run_id,
+            machine=machine,
+            digest=digest,
+            status=status,
+            reason=reason,
+            revision=limits.REVISION_FIRST,
+            created_ms=now,
+            updated_ms=now,
+            ended_ms=ended,
+            due_ms=due_ms,
+            parked=parked,
+        )
+
+    def save(
+        self,
+        header: RunHeader,
+        blob: Blob,
+        *,
+        status: Status = "live",
+        reason: str | None = None,
+        due_ms: int = limits.NO_TIMER_MS,
+        parked: bool = False,
+        sync: bool = False,
+    ) -> RunHeader:
+        """Write a live run's state over the one that `header` names; see `SnapshotStore.save`."""
+        if len(blob) > limits.BLOB_BYTES_MAX:
+            _require_size(header.run_id, len(blob), status)
+        now = self._clock.now_ms()
+        changed: tuple[object, ...] = (header.revision + 1, now, due_ms, int(parked), blob)
+        guard: tuple[object, ...] = (header.row, header.revision, header.run_id)
+        term = self._term
+        if status == "live":
+            assert reason is None, "only a save that ends a run has a reason"
+            sql, ended, kept = (SAVE if term is None else SAVE_IN_TERM), None, header.reason
+        else:
+            sql, ended, kept = (END if term is None else END_IN_TERM), now, reason
+            changed = (*changed, status, reason, now)
+        if term is not None:
+            guard = (*guard, term)
+        database = self.database
+        with database.writing(f"save of run {header.run_id!r}", sync=sync):
+            database.run(sql, changed + guard)
+            if database.changes() != 1:
+                self._raise_conflict(header)
+        return RunHeader(
+            row=header.row,
+            run_id=header.run_id,
+            machine=header.machine,
+            digest=header.digest,
+            status=status,
+            reason=kept,
+            revision=header.revision + 1,
+            created_ms=header.created_ms,
+            updated_ms=now,
+            ended_ms=ended,
+            due_ms=due_ms,
+            parked=parked,
+        )
+
+    def mark(self, header: RunHeader, status: Status, reason: str | None) -> RunHeader:
+        """Change a run's status alone; see `SnapshotStore.mark`."""
+        now = self._clock.now_ms()
+        ended = None if status == "live" else now
+        changed = (header.revision + 1, now, status, reason, ended)
+        database = self.database
+        with database.writing(f"marking of run {header.run_id!r}"):
+            self.require_term()
+            database.run(MARK, (*changed, header.row, header.revision, header.run_id))
+            if database.changes() != 1:
+                self._raise_conflict(header)
+        return replace(
+            header,
+            status=status,
+            reason=reason,
+            revision=header.revision + 1,
+            updated_ms=now,
+            ended_ms=ended,
+        )
+
+    def load(self, run_id: str) -> StoredRun:
+        """Return one run by its whole id, or raise `RunNotFoundError`."""
+        return reading.load(self.database, run_id)
+
+    def find(self, prefix: str) -> tuple[str, ...]:
+        """Return the first run ids that start with `prefix`, in order."""
+        return reading.find(self.database, prefix)
+
+    def resolve(self, prefix: str) -> str:
+        """Return the one run id that `prefix` means; see `SnapshotStore.resolve`."""
+        return reading.resolve(self.database, prefix)
+
+    def live(self) -> Iterator[StoredRun]:
+        """Yield the live runs by row; see `SnapshotStore.live`."""
+        return reading.live(self.database)
+
+    def headers(
+        self, status: Status | None = None, limit: int = 100, before_row: int | None = None
+    ) -> list[RunHeader]:
+        """Return headers, newest row first; see `SnapshotStore.headers`."""
+        return reading.headers(self.database, status, limit, before_row)
+
+    def shape(self, digest: str) -> bytes | None:
+        """Return the shape that was stored under `digest`, None if there is none."""
+        return reading.shape(self.database, digest)
+
+    def sweep(self, before_ms: int, *, slice_rows: int = limits.SWEEP_SLICE_ROWS) -> int:
+        """Delete a slice of the runs that ended before `before_ms`; see `SnapshotStore.sweep`."""
+        database = self.database
+        with database.writing("sweep"):
+            self.require_term()
+            database.run(SWEEP, (before_ms, before_ms, slice_rows))
+            swept = database.changes()
+            if swept == 0:
+                self._shapes.step(database)
+        return swept
+
+    def owner(self) -> Owner | None:
+        """Return who owns the file now, None if nobody ever took it."""
+        return reading.owner(self.database)
+
+    def take_over(self, holder: str) -> int:
+        """Raise the term in the name of `holder`; see `SnapshotStore.take_over`."""
+        database = self.database
+        with database.transaction("takeover"):
+            database.run(TAKE_OVER, (holder,))
+            owner = reading.owner(database)
+        assert owner is not None, "the row was just written"
+        self._term = owner.term
+        return owner.term
+
+    def transaction(self, *, sync: bool = False) -> AbstractContextManager[None]:
+        """Return a context whose writes commit together; see `SnapshotStore.transaction`."""
+        return self.database.transaction("transaction", sync=sync)
+
+    def stats(self) -> StoreStats:
+        """Return the file's sizes, and the longest wait for a checkpoint."""
+        return self.database.stats()
+
+    def close(self) -> None:
+        """Close the file; a second time is harmless."""
+        self.database.close()
+
+    def require_term(self) -> None:
+        """Raise `FencedError` if the file's term is not this store's: in a transaction.
+
+        For every write but a save, which asks in its own statement. No other process can
+        raise the term between this and the end of the transaction.
+        """
+        if self._term is None:
+            return
+        owner = reading.owner(self.database)
+        if owner is None or owner.term != self._term:
+            raise FencedError(
+                self.path, owner.term if owner else 0, owner.holder if owner else None
+            )
+
+    def _raise_exists(self, run_id: str, machine: str) -> None:
+        row = self.database.row("create", _MACHINE, (run_id,))
+        assert row is not None, "the id was in use in this transaction"
+        raise RunExistsError(run_id, same_machine=row[0] == machine, same_input=None)
+
+    def _raise_conflict(self, header: RunHeader) -> None:
+        """Say why a guarded write has found no row: in its transaction, so that it is true."""
+        self.require_term()
+        row = self.database.row("compare revisions", _ACTUAL, (header.row, header.run_id))
+        if row is None:
+            raise RunNotFoundError(header.run_id, self.path)
+        raise RevisionConflictError(header.run_id, header.revision, row[0], status=row[1])
+
+
+def _require_key(run_id: str) -> None:
+    if not run_id or len(run_id) > limits.RUN_ID_CHARS_MAX:
+        raise InvalidKeyError(
+            run_id, f"expected 1 to {limits.RUN_ID_CHARS_MAX} characters, found {len(run_id)}"
+        )
+    # `isprintable` is false for control characters and for lone surrogates.
+    if not run_id.isprintable():
+        raise InvalidKeyError(run_id, "expected printable characters only")
+
+
+def _require_size(run_id: str, size: int, status: Status) -> None:
+    """Raise `LimitError` for a blob that is too long; one that ends a run may be longer."""
+    slack = 0 if status == "live" else limits.BLOB_ENDING_BYTES_MAX
+    limit = limits.BLOB_BYTES_MAX + slack
+    if size > limit:
+        what = "the size of the blob in bytes"
+        raise LimitError(what, limit, size, run_id)

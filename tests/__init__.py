@@ -1,0 +1,1 @@
+"""The tests: behaviour, unit, host, crash and house."""

@@ -1,0 +1,1 @@
+"""Tests of the house itself: floors, shape, words, packaging, README and gate."""

@@ -1,0 +1,83 @@
+"""What is imported is declared, so that the commands of the README work on a fresh machine."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+from tests.house.sources import PACKAGES, configuration, modules, parse
+
+OURS = frozenset({*PACKAGES, "tests", "tools", "bench"})
+# Extras that hold what one part of a package needs beyond the plain installation.
+EXTRAS_OF = {
+    "snapshots/inspection/console": ("cli", "console"),
+    "snapshots/inspection": ("cli",),
+    "snapshots/storage/backends/postgres": ("postgres",),
+    "machines/demo": ("cli",),
+    "tests": ("test",),
+    "tools": ("test",),
+    "bench": ("test",),
+}
+
+
+def distribution_name(name: str) -> str:
+    """Return a distribution's name in the normal form of PEP 503."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def declared(*extras: str) -> set[str]:
+    """Return the distributions of the plain installation together with those of the extras."""
+    project = configuration()["project"]
+    lists = [project["dependencies"], *(project["optional-dependencies"][name] for name in extras)]
+    requirements = [requirement for each in lists for requirement in each]
+    return {distribution_name(re.split(r"[\[<>=!~; ]", text)[0]) for text in requirements}
+
+
+def foreign_imports(tree: ast.Module) -> set[str]:
+    """Return the top-level names of a module's imports from neither Python nor this project."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names.update(alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            names.add(node.module.partition(".")[0])
+    return names - sys.stdlib_module_names - OURS
+
+
+def extras_for(module: Path) -> tuple[str, ...]:
+    """Return the extras that a module may lean on: those of the nearest folder that names some."""
+    for folder in (module.with_suffix(""), *module.parents):
+        if folder.as_posix() in EXTRAS_OF:
+            return EXTRAS_OF[folder.as_posix()]
+    return ()
+
+
+@pytest.mark.parametrize("module", modules(*sorted(OURS)), ids=str)
+def test_a_module_imports_only_what_is_declared_for_it(module: Path) -> None:
+    """Each foreign import belongs to a distribution that the module's own installation brings."""
+    known = packages_distributions()
+    allowed = declared(*extras_for(module))
+    undeclared = {
+        name
+        for name in foreign_imports(parse(module))
+        if not {distribution_name(each) for each in known.get(name, [name])} & allowed
+    }
+    assert undeclared == set()
+
+
+def test_an_import_inside_a_function_counts() -> None:
+    """An import that waits for its function to be called is found as well."""
+    tree = ast.parse(
+        "def f():\n    import numpy.random\n    from yaml import load\n    import os\n"
+    )
+    assert foreign_imports(tree) == {"numpy", "yaml"}
+
+
+def test_the_tests_are_given_what_the_cli_needs() -> None:
+    """`pip install -e ".[test]"` alone brings all that the commands under test import."""
+    assert declared("cli") <= declared("test")

@@ -1,0 +1,1 @@
+"""What a developer runs; not part of the wheel."""
