@@ -1,0 +1,36 @@
+"""State machines that survive crashes: python-statemachine charts, kept alive in one SQLite file."""
+
+from machines.binding import Snapshot, capture, rebuild
+from machines.children import child, send_down, send_up
+from machines.definition import Machine
+from machines.effects import Done, NotDone, Unknown, effect
+from machines.gates import gate
+from machines.host import TAKEN, Host
+from machines.invokes import Context
+from machines.opening import open_run
+from machines.recovery import Report, Restored
+from machines.timers import timeout
+from machines.views import RunView
+
+__all__ = [
+    "TAKEN",
+    "Context",
+    "Done",
+    "Host",
+    "Machine",
+    "NotDone",
+    "Report",
+    "Restored",
+    "RunView",
+    "Snapshot",
+    "Unknown",
+    "capture",
+    "child",
+    "effect",
+    "gate",
+    "open_run",
+    "rebuild",
+    "send_down",
+    "send_up",
+    "timeout",
+]

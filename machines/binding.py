@@ -8,7 +8,7 @@ from typing import Any
 
 from statemachine import StateChart
 
-# adopt
+from machines.adopting import adopt
 from machines.capturing import tree_fields
 from machines.definition import Machine
 from machines.errors import DefinitionError, DriftError

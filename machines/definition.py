@@ -126,6 +126,10 @@ class Machine:
         return {key: given[key] for key in own & given.keys()}
 
 
+Chart = type[StateChart] | Machine
+"""A chart class, or what a host is told about it."""
+
+
 def parameters_of(chart: type[StateChart]) -> Mapping[str, Parameter]:
     """Return the parameters of a chart's constructor."""
     found = dict(signature(chart.__init__).parameters)

@@ -76,7 +76,7 @@ class Effect:
     def bind(self, context: Context, fn: Any = None) -> tuple[Callable[[], Any], bool]:
         """Return the call with its arguments, and whether it gives a coroutine."""
         function = self._resolve(fn if fn is not None else self.fn, context)
-        return bind(function, offered(context)), is_async(function)
+        return (lambda: bind(function, offered(context))()), is_async(function)
 
     def key_for(self, context: Context, default: str) -> str:
         """Return the idempotency key of one call."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Awaitable, Callable, Generator
+from contextvars import Context, copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -16,7 +17,7 @@ from statemachine import State, StateChart
 from statemachine.engines.async_ import AsyncEngine
 from statemachine.engines.base import _processing_step, _running_engine
 from statemachine.engines.sync import SyncEngine
-from statemachine.event import BoundEvent
+from statemachine.event import BoundEvent, _event_data_kwargs
 from statemachine.event_data import TriggerData
 from statemachine.exceptions import TransitionNotAllowed
 from statemachine.orderedset import OrderedSet
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
     from machines.tree import Node, Tree
 
+DOUBT_PREFIX = "error.indoubt"
+RESERVED = frozenset(_event_data_kwargs)
+"""Names that the library takes out of an event's data for its own."""
 INITIAL = "__initial__"
 """The library's name of the event that enters a chart."""
 
@@ -147,6 +151,14 @@ class DurableEngine:
         self.tree.accept(self.node, trigger, inside=inside)
         if not inside:
             self.tree.keeper.wake()
+
+    def takes_doubt(self, event: str) -> bool:
+        """Whether a transition of an active state names the prefix `error.indoubt`."""
+        return any(
+            names_doubt(transition, event)
+            for active in self.sm.configuration
+            for transition in active.transitions
+        )
 
     def reject_waiting(self) -> None:
         """Tell who waits for an event of this chart that it is gone."""
@@ -267,6 +279,20 @@ class DurableEngine:
             self.node.output = data[-1] if data else None
 
 
+def names_doubt(transition: Any, event: str) -> bool:
+    """Whether a transition takes an effect in doubt: `error` and `*` alone do not."""
+    return any(
+        str(named).startswith(DOUBT_PREFIX) and named.match(event) for named in transition.events
+    )
+
+
+def enables(transition: Any, event: Any) -> bool:
+    """Whether a transition matches an event, as the library says; in doubt, only by name."""
+    if event is not None and str(event).startswith(DOUBT_PREFIX):
+        return names_doubt(transition, str(event))
+    return bool(transition.match(event))
+
+
 class DurableSyncEngine(DurableEngine, SyncEngine):
     """The durable engine of a chart without coroutine callbacks."""
 
@@ -289,6 +315,10 @@ class DurableSyncEngine(DurableEngine, SyncEngine):
         """See the library; counted."""
         self.count_microstep()
         return super().microstep(transitions, trigger_data)
+
+    def select_transitions(self, trigger_data: TriggerData) -> OrderedSet[Any]:
+        """See the library; an effect in doubt is taken only by who names it."""
+        return self._select_transitions(trigger_data, enables)
 
     def _handle_final_state(self, target: State, on_entry_result: list[Any]) -> None:
         self.note_output(target, on_entry_result)
@@ -329,9 +359,20 @@ class DurableAsyncEngine(DurableEngine, AsyncEngine):
         self.count_microstep()
         return await super().microstep(transitions, trigger_data)
 
+    async def select_transitions(self, trigger_data: TriggerData) -> OrderedSet[Any]:
+        """See the library; an effect in doubt is taken only by who names it."""
+        return await self._select_transitions(trigger_data, enables)
+
     def _handle_final_state(self, target: State, on_entry_result: list[Any]) -> None:
         self.note_output(target, on_entry_result)
         super()._handle_final_state(target, on_entry_result)
+
+
+def outside_context() -> Context:
+    """Return a context like this one in which no chart's step is running."""
+    context = copy_context()
+    context.run(_running_engine.set, None)
+    return context
 
 
 class _Nothing(Awaitable[None]):
@@ -353,8 +394,10 @@ def construct(node: Node, *args: Any, attributes: dict[str, Any], **kwargs: Any)
     own. `attributes` are on the chart before its callbacks are resolved, since guards may name
     them, and again afterwards, since its constructor may set them anew.
     """
-    chart: StateChart = node.cls.__new__(node.cls)
+    former = node.tree.former if node.parent is None else None
+    chart: StateChart = former if former is not None else node.cls.__new__(node.cls)
     own = vars(chart)
+    own.clear()
     own.update(attributes)
 
     def engine() -> DurableEngine:

@@ -222,6 +222,11 @@ class Invokes(InvokeManager):
         else:
             self._start_call(invoke, callback, source)
 
+    def context_of(self, mark: Marked) -> Context:
+        """Return the context that a marked invoke will have."""
+        assert mark.id is not None
+        return self._context(Invoke(mark.id, mark.state, mark.index, "call", mark.kwargs))
+
     def _context(self, invoke: Invoke) -> Context:
         state = self.node.names.states[invoke.state]
         return Context(

@@ -20,3 +20,7 @@ THREADS_MAX: Final = 32
 """Blocking calls that one host runs at a time."""
 RETRY_BACKOFF_S: Final = 0.5
 RETRY_BACKOFF_S_MAX: Final = 60.0
+LOCK_PATIENCE_S: Final = 1.0
+"""How long a host waits for short runs without a host to give the file back."""
+LOCK_RETRY_S: Final = 0.1
+BOOT_SLICE_ROWS: Final = 20

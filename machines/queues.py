@@ -98,7 +98,11 @@ def answer(trigger: TriggerData | None, result: object) -> None:
 
 def reject(trigger: TriggerData | None, error: BaseException) -> bool:
     """Give an error to whoever waits for this event; return whether anybody did."""
-    waiter = trigger.future if trigger is not None else None
+    return reject_waiter(trigger.future if trigger is not None else None, error)
+
+
+def reject_waiter(waiter: Any, error: BaseException) -> bool:
+    """Give an error to who waits, if anybody still does; return whether anybody did."""
     if waiter is None or waiter.done():
         return False
     waiter.set_exception(error)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -18,7 +18,7 @@ from statemachine.event_data import TriggerData
 
 from machines.names import Names, names_of
 from machines.queues import Queued, answer, reject
-from snapshots.ledgers.timers import Timer, Timers
+from snapshots.ledgers.timers import ResumePolicy, Timer, Timers
 
 if TYPE_CHECKING:
     from machines.engine import DurableEngine
@@ -152,6 +152,8 @@ class Tree:
         self.turn: list[Node] = []
         self.timers = Timers()
         self.arrivals: list[Arrival] = []
+        self.admitted: list[Arrival] = []
+        """What arrived and is on the queues, until a save of the tree holds it."""
         self.stopped: list[tuple[str, str]] = []
         """Outside work to be ended once the save that says so is on disk."""
         self.seq = 0
@@ -159,8 +161,12 @@ class Tree:
         self.pumping = False
         self.restoring = False
         self.thread = threading.get_ident()
+        self.former: StateChart | None = None
+        """The root chart that is being built anew in place, for who holds it."""
         self.running: Node | None = None
         """The chart that is inside a macrostep."""
+        self.policies: Mapping[str, ResumePolicy] = {}
+        """What a delayed event does over a restart, by its id; `deadline` by default."""
         self.resting: list[asyncio.Future[None]] = []
 
     # -- what charts ask for ----------------------------------------------------------------
@@ -210,6 +216,7 @@ class Tree:
                 send_id=trigger.send_id,
                 args=trigger.args,
                 kwargs=trigger.kwargs,
+                policy=self.policies.get(event.id, "deadline"),
                 span=delay_ms,
             )
         )
@@ -237,33 +244,58 @@ class Tree:
         """
         node = self.find(path)
         record = node.engine.invokes.active.get(invoke) if node is not None else None
-        if node is None or record is None or record.cancelled or record.sent:
+        if node is None or record is None or not record.live:
             return False
         if any(a.path == path and a.invoke == invoke for a in self.arrivals):
             return False
-        item = Queued(self.now(), self.number(), make_trigger(node.chart, event, kwargs=kwargs))
-        if self.running is not None:
-            self.arrivals.append(Arrival(path, invoke, item))
-        else:
-            node.engine.invokes.end(record, item)
-        self.keeper.arrived()
+        self._arrive(node, invoke, event, kwargs)
         return True
+
+    def tell(self, path: str, event: str, kwargs: dict[str, Any]) -> None:
+        """Take an event from outside that nobody waits for, and have it saved at once."""
+        node = self.find(path)
+        if node is not None and not node.finished:
+            self._arrive(node, None, event, kwargs)
+
+    def _arrive(self, node: Node, invoke: str | None, event: str, kwargs: dict[str, Any]) -> None:
+        trigger = make_trigger(node.chart, event, kwargs=kwargs)
+        self.arrivals.append(Arrival(node.path, invoke, Queued(self.now(), self.number(), trigger)))
+        if self.running is None:
+            self.admit()
+        self.keeper.arrived()
+
+    def clear(self) -> None:
+        """Forget the charts, to be built anew; what arrived since the last save is kept."""
+        self.arrivals = [*self.admitted, *self.arrivals]
+        self.admitted = []
+        self.former = self.root.chart if self.root is not None else None
+        self.root = None
+        self.turn.clear()
+        self.stopped.clear()
+        self.timers = Timers()
 
     def admit(self) -> None:
         """Put what arrived, and what is due, on the queues. Only between two macrosteps."""
         arrivals, self.arrivals = self.arrivals, []
+        self.admitted += arrivals
         for arrival in arrivals:
-            node = self.find(arrival.path)
-            if node is None or node.finished:
-                answer(arrival.item.trigger, None)
-            elif arrival.invoke is None:
-                self.enqueue(node, arrival.item)
-            else:
-                record = node.engine.invokes.active.get(arrival.invoke)
-                if record is not None and not record.cancelled:
-                    node.engine.invokes.end(record, arrival.item)
+            self._admit(arrival)
         while (timer := self.timers.take_due(self.clock.now_ms())) is not None:
             self._fire(timer)
+
+    def _admit(self, arrival: Arrival) -> None:
+        node, item = self.find(arrival.path), arrival.item
+        if node is None or node.finished:
+            answer(item.trigger, None)
+            return
+        if item.trigger.machine is not node.chart:
+            item = arrival.item = _readdress(item, node.chart)
+        if arrival.invoke is None:
+            self.enqueue(node, item)
+            return
+        record = node.engine.invokes.active.get(arrival.invoke)
+        if record is not None and record.live:
+            node.engine.invokes.end(record, item)
 
     def _fire(self, timer: Timer) -> None:
         node = self.find(timer.path)
@@ -362,6 +394,16 @@ class Tree:
     def is_sync(self) -> bool:
         """Whether every chart of the tree runs without awaiting anything."""
         return self.root is None or all(not node.engine.is_async for node in self.root.walk())
+
+
+def _readdress(item: Queued, chart: StateChart) -> Queued:
+    old = item.trigger
+    assert old.event is not None
+    trigger = make_trigger(
+        chart, str(old.event), old.event.name, old.args, old.kwargs, old.send_id
+    )
+    trigger.future = old.future
+    return Queued(item.at, item.seq, trigger)
 
 
 def make_trigger(

@@ -47,6 +47,7 @@ BUSY_TIMEOUT_MS: Final = 500
 OPEN_PATIENCE_MS: Final = 10_000
 OPEN_RETRY_MS_MAX: Final = 50
 CHECKPOINT_PAGES: Final = 1_000
+CHECKPOINT_CATCH_UPS_MAX: Final = 2
 WAL_BYTES_MAX: Final = 16 * MIB
 CHECKPOINT_IDLE_MS: Final = 1_000
 # An idle log below this is left alone: restarting it costs the next save a sync.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from snapshots.clock import Clock, SystemClock
-from snapshots.database import open_database
+from snapshots.database import open_database, patiently
 from snapshots.schema import APPLICATION_ID, SCHEMA_VERSION, migrate, require_current
 from snapshots.store import SqliteSnapshotStore
 
@@ -36,7 +36,7 @@ def open_store(
         if read_only:
             require_current(database)
         else:
-            migrate(database)
+            patiently(lambda: migrate(database))
         return SqliteSnapshotStore(database, clock=clock or SystemClock())
     except BaseException:
         database.close()

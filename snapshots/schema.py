@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from snapshots.database import Database, patiently
 from snapshots.errors import ForeignFileError, MigrationError, NewerFileError
+
+if TYPE_CHECKING:
+    from snapshots.database import Database
 
 # "Snap": tells a file of ours from any other SQLite database, `file(1)` included.
 APPLICATION_ID: Final = 0x536E6170
@@ -73,7 +75,7 @@ def migrate(database: Database, steps: tuple[tuple[str, ...], ...] = STEPS) -> N
     has written nothing.
     """
     if _version(database) < len(steps):
-        patiently(lambda: _take_steps(database, steps))
+        _take_steps(database, steps)
     found = _version(database)
     if found > len(steps):
         raise NewerFileError(database.path, found, len(steps))

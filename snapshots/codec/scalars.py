@@ -27,6 +27,7 @@ T = TypeVar("T")
 Clock = TypeVar("Clock", datetime, time)
 
 _MICROSECOND: Final = timedelta(microseconds=1)
+_MINUTE: Final = timedelta(minutes=1)
 PATHS: Final[dict[str, type[PurePath]]] = {
     cls.__name__: cls for cls in (PosixPath, WindowsPath, PurePosixPath, PureWindowsPath)
 }
@@ -218,10 +219,16 @@ def _offset_and_name(value: timezone) -> tuple[timedelta, *tuple[object, ...]]:
     return arguments
 
 
+def _is_plain_offset(value: timezone) -> bool:
+    # CPython's fromisoformat() loses the sign of some offsets that are not whole minutes.
+    offset, *name = _offset_and_name(value)
+    return not name and not offset % _MINUTE
+
+
 def _write_clock(writer: Writer, tag: str, value: datetime | time, depth: int) -> Plain:
     zone = value.tzinfo
     plain: dict[str, Plain] = {"$": tag}
-    if zone is None or (type(zone) is timezone and len(_offset_and_name(zone)) == 1):
+    if zone is None or (type(zone) is timezone and _is_plain_offset(zone)):
         plain["v"] = value.isoformat()
     else:
         plain["v"] = value.replace(tzinfo=None).isoformat()

@@ -63,7 +63,7 @@ class Checkpoints:
         self._pages = wal_bytes(path) // self._page_bytes
         self._pages_attempted = 0
         self._commits = 0
-        self._is_resting = False
+        self.is_resting = False
         self._is_stopping = False
         self._wake = threading.Event()
         self._thread: threading.Thread | None = None
@@ -82,7 +82,7 @@ class Checkpoints:
         if pages < self._pages:  # the log was started anew
             self._pages_attempted = 0
         self._pages = pages
-        if self._is_resting or pages - self._pages_attempted >= limits.CHECKPOINT_PAGES:
+        if self.is_resting or pages - self._pages_attempted >= limits.CHECKPOINT_PAGES:
             self._wake.set()
         return _OK
 
@@ -109,14 +109,18 @@ class Checkpoints:
 
     def advance(self) -> None:
         """Copy what is new in the log; past the cap, let the next commit start it anew."""
-        self._pages_attempted = self._pages
+        goal = self._pages_attempted = self._pages
         copied = self._copy()
-        if copied is None:
+        if self._pages * self._page_bytes <= limits.WAL_BYTES_MAX:
             return
-        is_past_cap = self._pages * self._page_bytes > limits.WAL_BYTES_MAX
-        # More than that left means that a reader pins the log: closing the gate would only
-        # make saves wait.
-        if is_past_cap and self._pages - copied <= limits.CHECKPOINT_PAGES:
+        # What was written during the sync is done behind the gate: let it be little.
+        for _ in range(limits.CHECKPOINT_CATCH_UPS_MAX):
+            if copied is None or self._pages - copied <= limits.CHECKPOINT_PAGES:
+                break
+            copied = self._copy()
+        # Less than the goal means that a reader pins the log: it cannot start anew, and
+        # closing the gate would only make saves wait.
+        if copied is not None and copied >= goal:
             self._copy_behind_gate(apsw.SQLITE_CHECKPOINT_PASSIVE)
 
     def truncate(self) -> None:
@@ -167,10 +171,10 @@ class Checkpoints:
 
     def _patience_s(self, commits_seen: int) -> float | None:
         """How long to wait: for ever, until a commit wakes the thread, if all is at rest."""
-        self._is_resting = True  # before looking, so that a commit that is not seen wakes us
+        self.is_resting = True  # before looking, so that a commit that is not seen wakes us
         if commits_seen == self._commits and not self._is_long:
             return None
-        self._is_resting = False
+        self.is_resting = False
         return limits.CHECKPOINT_IDLE_MS / _MS_PER_S
 
     @property

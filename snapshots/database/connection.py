@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+import warnings
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import apsw
@@ -72,6 +74,12 @@ class Database:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def __del__(self) -> None:
+        # When the interpreter ends, its threads stand still and cannot be joined.
+        if not self._is_closed and self.pid == os.getpid() and not sys.is_finalizing():
+            warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=1)
+            self.close()
 
     def transaction(self, operation: str, *, sync: bool = False) -> Transaction:
         """Return a context: BEGIN IMMEDIATE, and COMMIT at its end or ROLLBACK on any error.

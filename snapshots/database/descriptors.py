@@ -63,9 +63,8 @@ def refuse_inherited(path: str) -> None:
     SQLite keeps its locks in memory too, which a fork copies: this process would believe
     that it holds what its parent holds.
     """
-    identity = os.stat(path)  # noqa: PTH116 - the key below is made of its fields
     with _OPEN_FILES.lock:
-        file = _OPEN_FILES.files.get((identity.st_dev, identity.st_ino))
+        file = _OPEN_FILES.files.get(_key(os.stat(path)))  # noqa: PTH116 - beside fstat
     if file is not None and file.pid != os.getpid():
         raise StorageForkedError(_OPEN, path, file.pid, os.getpid())
 
@@ -73,20 +72,23 @@ def refuse_inherited(path: str) -> None:
 class Registration:
     """One handle's part in a file that is open: a descriptor to sync, connections to keep."""
 
-    def __init__(self, path: str, descriptor: int | None = None) -> None:
-        """Enter the file at `path`; `descriptor` is one that is open on it already."""
-        try:
-            self.descriptor = os.open(path, os.O_RDONLY) if descriptor is None else descriptor
-        except OSError as error:
-            raise unreachable(error, path) from error
-        identity = os.fstat(self.descriptor)
-        self._key = (identity.st_dev, identity.st_ino)
+    def __init__(self, path: str, created: int | None = None) -> None:
+        """Enter the file at `path`; `created` is its descriptor if it was made just now."""
         self._connections: list[apsw.Connection] = []
         _OPEN_FILES.watch_forks()
         with _OPEN_FILES.lock:
+            try:
+                self._key = _key(os.stat(path) if created is None else os.fstat(created))  # noqa: PTH116 - beside fstat
+                if created is None and self._key not in _OPEN_FILES.files:
+                    created = os.open(path, os.O_RDONLY)
+                    self._key = _key(os.fstat(created))
+            except OSError as error:
+                raise unreachable(error, path) from error
             file = _OPEN_FILES.files.setdefault(self._key, _OpenFile(pid=os.getpid()))
-            file.descriptors.append(self.descriptor)
             file.handles += 1
+            if created is not None:
+                file.descriptors.append(created)
+            self.descriptor = file.descriptors[0]
 
     def keep(self, connection: apsw.Connection) -> None:
         """Note a connection that a forked child must not close."""
@@ -104,3 +106,7 @@ class Registration:
                 del _OPEN_FILES.files[self._key]
                 for descriptor in file.descriptors:
                     os.close(descriptor)
+
+
+def _key(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino

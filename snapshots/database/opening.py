@@ -46,18 +46,26 @@ def open_database(
     if place == places.MEMORY:
         return _open_in_memory()
     places.refuse_network_file_system(place)
-    created = None if read_only else places.create(place)
-    with ExitStack() as opened:
-        if created is None:
-            places.require_file(place)
-            descriptors.refuse_inherited(place)
-            patiently(lambda: identity.require_ours(place, application_id, known_schema))
-        registration = descriptors.Registration(place, created)
-        opened.callback(registration.leave)
-        make = _open_to_read if read_only else _open_to_write
-        database = translated(place, lambda: make(place, registration, opened))
-        opened.pop_all()
-    return database
+
+    def attempt() -> Database:
+        created = None if read_only else places.create(place)
+        with ExitStack() as opened:
+            if created is None:
+                places.require_file(place)
+                descriptors.refuse_inherited(place)
+                identity.require_ours(place, application_id, known_schema)
+            registration = descriptors.Registration(place, created)
+            opened.callback(registration.leave)
+            make = _open_to_read if read_only else _open_to_write
+            try:
+                database = make(place, registration, opened)
+            except apsw.Error as error:
+                raise translate(error, _OPEN, place) from error
+            opened.pop_all()
+        return database
+
+    # The whole of it, since almost any first statement on a file may find it busy.
+    return patiently(attempt)
 
 
 def patiently(work: Callable[[], T]) -> T:
@@ -75,14 +83,6 @@ def patiently(work: Callable[[], T]) -> T:
                 raise
         time.sleep(pause_ms / _MS_PER_S)
         pause_ms = min(2 * pause_ms, limits.OPEN_RETRY_MS_MAX)
-
-
-def translated(path: str, work: Callable[[], T]) -> T:
-    """Do `work`, and raise a driver's error as ours."""
-    try:
-        return work()
-    except apsw.Error as error:
-        raise translate(error, "open", path) from error
 
 
 def _open_in_memory() -> Database:
@@ -108,11 +108,8 @@ def _open_to_write(
         path, _connect_for_checkpoints(path, registration, opened), gate, registration.descriptor
     )
     connection.set_wal_hook(checkpoints.committed)
-    database = Database(
-        path, connection, gate=gate, registration=registration, checkpoints=checkpoints
-    )
     checkpoints.start()
-    return database
+    return Database(path, connection, gate=gate, registration=registration, checkpoints=checkpoints)
 
 
 def _open_to_read(path: str, registration: descriptors.Registration, opened: ExitStack) -> Database:
@@ -153,7 +150,7 @@ def _connect_for_checkpoints(
     pragmas.cut_a_restarted_log(connection)
     pragmas.never_checkpoint_in_a_commit(connection)
     # A connection that has read nothing does not know that there is a log to copy.
-    patiently(lambda: translated(path, lambda: connection.pragma("user_version")))
+    connection.pragma("user_version")
     pragmas.never_wait(connection)
     return connection
 
@@ -168,10 +165,6 @@ def _guard(connection: apsw.Connection) -> None:
 
 def _switch_to_wal(connection: apsw.Connection, path: str) -> None:
     """Put the file into WAL mode, or raise: of several openers each must arrive there."""
-
-    def switch() -> None:
-        if not translated(path, lambda: pragmas.is_wal(connection)):
-            hint = "close whatever has it open in rollback mode, or move it to a local disk"
-            raise StorageBusyError(_OPEN, path, hint, detail="no write-ahead log could be had")
-
-    patiently(switch)
+    if not pragmas.is_wal(connection):
+        hint = "close whatever has it open in rollback mode, or move it to a local disk"
+        raise StorageBusyError(_OPEN, path, hint, detail="no write-ahead log could be had")

@@ -1,4 +1,4 @@
-"""Looks at stored runs from outside: read-only, on a live file, without the code that wrote them."""
+"""Stored runs seen from outside: read-only, on the live file, without the code of their charts."""
 
 from snapshots.inspection.queries import FoundRun, RunFile, open_run_file
 from snapshots.inspection.reading import read_report

@@ -53,7 +53,7 @@ def header_document(header: RunHeader) -> Plain:
         "digest": header.digest,
         "status": header.status,
         "reason": header.reason,
-        "saves": header.revision - REVISION_FIRST,
+        "saves": header.revision - REVISION_FIRST + 1,
         "created_ms": header.created_ms,
         "updated_ms": header.updated_ms,
         "ended_ms": header.ended_ms,

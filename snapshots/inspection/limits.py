@@ -6,6 +6,8 @@ from typing import Final
 
 # A question to a live file that takes longer is a question too wide.
 READ_MS_MAX: Final = 5_000
+# How many of SQLite's own steps pass between two looks at the clock.
+PROGRESS_STEPS: Final = 1_000
 RUNS_LISTED_DEFAULT: Final = 50
 
 CHART_DEPTH_MAX: Final = 64

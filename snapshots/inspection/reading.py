@@ -257,7 +257,7 @@ def _waits(
             yield WaitReport(
                 kind="gate",
                 node=path,
-                id=invoke.id or "",
+                id=invoke.id,
                 state=invoke.state,
                 key=invoke.key,
                 events=invoke.events,
@@ -272,7 +272,7 @@ def _waits(
         if invoke.kind not in _NOT_PLAIN:
             status = None if invoke.started else "starting"
             yield WaitReport(
-                kind="invoke", node=path, id=invoke.id or "", state=invoke.state, status=status
+                kind="invoke", node=path, id=invoke.id, state=invoke.state, status=status
             )
     for timer in timers:
         yield WaitReport(

@@ -138,7 +138,7 @@ class WaitReport:
 
     kind: WaitKind
     node: str
-    id: str
+    id: str | None
     state: str | None = None
     status: str | None = None
     key: str | None = None

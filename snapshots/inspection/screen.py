@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import dataclass
 from io import StringIO
 from typing import TYPE_CHECKING, Final, TextIO
 
 from rich.console import Console
 
-from snapshots.inspection.limits import COLUMNS_MAX, COLUMNS_MIN, COLUMNS_UNKNOWN
+from snapshots.inspection.limits import (
+    COLUMNS_MAX,
+    COLUMNS_MIN,
+    COLUMNS_UNKNOWN,
+    LINE_CHARS_MAX,
+)
+from snapshots.inspection.printable import visible
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rich.console import RenderableType
+
+PROGRAM: Final = "snapshots"
 
 _DRAWN: Final = "●○├─└│"
 
@@ -62,10 +71,24 @@ def rendered(renderable: RenderableType, screen: Screen) -> str:
 
 
 def write(text: str, stream: TextIO) -> None:
-    """Write `text`; what the stream's encoding cannot say appears as an escape."""
+    """Write `text`; what the stream's encoding cannot say appears as an escape.
+
+    A reader that has closed its end, `head` for one, has seen what it wanted.
+    """
     encoding = stream.encoding or "ascii"
-    stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
-    stream.flush()
+    try:
+        stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        stream.flush()
+    except BrokenPipeError:
+        # What is still buffered must go somewhere when the interpreter ends.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+
+
+def tell(message: str) -> None:
+    """Write one line to stderr, whatever the message holds."""
+    sys.stderr.write(f"{PROGRAM}: {visible(message, chars_max=LINE_CHARS_MAX)}\n")
 
 
 def _columns(stream: TextIO, environ: Mapping[str, str], *, is_terminal: bool) -> int:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from rich.console import Group
 from rich.text import Text
 
-from snapshots.inspection.typeset import Branch, Cell, facts, ledger, section, tree
 from snapshots.inspection.limits import LEDGER_ROWS_SHOWN_MAX, LIST_COLUMNS_MIN, REASON_CHARS_MAX
 from snapshots.inspection.printable import moment, relative, span, visible
+from snapshots.inspection.typeset import Branch, Cell, facts, ledger, section, tree
 from snapshots.inspection.values import readable
 from snapshots.limits import NO_TIMER_MS, REVISION_FIRST
 
@@ -107,7 +107,7 @@ def _status(status: str) -> Text:
 
 
 def _saves(header: RunHeader) -> int:
-    return header.revision - REVISION_FIRST
+    return header.revision - REVISION_FIRST + 1
 
 
 def _when(at_ms: int, now_ms: int) -> str:
@@ -151,7 +151,7 @@ def _run_facts(report: RunReport) -> Iterator[tuple[str, Cell]]:
     if report.turn:
         yield "turn", ", ".join(_at(path) for path in report.turn)
     if report.deliveries:
-        yield "taken", f"{len(report.deliveries)} deliveries are remembered"
+        yield "deliveries", f"{len(report.deliveries)} remembered"
 
 
 def _shape_note(report: RunReport) -> str:
@@ -204,8 +204,7 @@ def _waits(report: RunReport, screen: Screen) -> Iterator[RenderableType]:
         yield section("Waits for", Text("an event: nothing is open, in flight or timed"))
         return
     rows = [
-        (wait.kind, visible(wait.id) or NOTHING, _at(wait.node), _wait(wait))
-        for wait in report.waits
+        (wait.kind, _below(report, wait.id), _at(wait.node), _wait(wait)) for wait in report.waits
     ]
     yield section("Waits for", ledger(("WHAT", "ID", "CHART", "DETAIL"), rows, screen))
 
@@ -243,8 +242,6 @@ def _values(title: str, value: object) -> Iterator[RenderableType]:
 def _effects(report: RunReport, screen: Screen) -> Iterator[RenderableType]:
     if not report.effects:
         return
-    # Every id begins with the run's own, which stands above.
-    lead = f"{report.header.run_id}/"
     waiting = [effect for effect in report.effects if effect.status in _EFFECT_WAITS]
     settled = [effect for effect in report.effects if effect.status not in _EFFECT_WAITS]
     shown, note = _newest(settled)
@@ -252,7 +249,7 @@ def _effects(report: RunReport, screen: Screen) -> Iterator[RenderableType]:
         (
             Text(_EFFECT_WORDS[effect.status], "bold red" if effect.status == "unknown" else ""),
             visible(effect.kind) or NOTHING,
-            visible(effect.id.removeprefix(lead)),
+            _below(report, effect.id),
             str(effect.attempt),
             _effect(effect, report.now_ms),
         )
@@ -360,6 +357,11 @@ def _arguments(sent: TimerReport | QueuedEvent) -> str:
 
 def _states(states: Sequence[str]) -> str:
     return ", ".join(map(visible, states)) or NOTHING
+
+
+def _below(report: RunReport, found: str | None) -> str:
+    """Return an id without the run's own, with which those of effects begin: it stands above."""
+    return NOTHING if found is None else visible(found.removeprefix(f"{report.header.run_id}/"))
 
 
 def _at(path: str) -> str:

@@ -83,6 +83,7 @@ class Effects:
 
     def __init__(self, rows: Iterable[EffectRow] = ()) -> None:
         self._rows = {row.id: row for row in rows}
+        self._by_invoke = {(row.path, row.invoke): row for row in self._rows.values()}
 
     def __iter__(self) -> Iterator[EffectRow]:
         return iter(self._rows.values())
@@ -93,18 +94,18 @@ class Effects:
 
     def of_invoke(self, path: str, invoke: str) -> EffectRow | None:
         """Return the row of an invocation, if it is an effect's."""
-        return next(
-            (row for row in self._rows.values() if (row.path, row.invoke) == (path, invoke)), None
-        )
+        return self._by_invoke.get((path, invoke))
 
     def intend(self, row: EffectRow) -> None:
         """Add a row: the call is to be made."""
         assert row.id not in self._rows, f"effect {row.id!r} is intended twice"
-        self._rows[row.id] = row
+        self._rows[row.id] = self._by_invoke[row.path, row.invoke] = row
 
     def drop(self, effect: str) -> None:
         """Take back an intent whose save failed."""
-        self._rows.pop(effect, None)
+        row = self._rows.pop(effect, None)
+        if row is not None:
+            del self._by_invoke[row.path, row.invoke]
 
     @property
     def outstanding(self) -> bool:

@@ -48,7 +48,8 @@ class _Chain:
         kinds = ["eventless", "raise"]
         if not self.at_once:
             kinds = ["timeout", "expiry", "delay", "call", "call", "eventless"]
-            kinds += ["child"] * 4 if self.depth > 1 else []
+            # The first state of a chart that may go deeper mostly does.
+            kinds += ["child"] * (30 if state.initial else 4) if self.depth > 1 else []
             kinds += ["parallel"] if not nested else []
         getattr(self, f"_by_{self.rng.choice(kinds)}")(state, following)
 
@@ -87,7 +88,7 @@ class _Chain:
     def _by_child(self, state: Draft, following: Draft) -> None:
         self.children += 1
         name = f"{self.name}x{self.children}"
-        at_once = self.rng.random() < 0.3
+        at_once = self.rng.random() < (0.3 if self.depth == 2 else 0.1)
         child = child_chart(self.rng, name, depth=self.depth - 1, at_once=at_once)
         state.invokes.append(InvokeSpec(kind="child", child=child))
         self._go(state, following, f"done.invoke.{state.id}")

@@ -26,7 +26,7 @@ def chart(rng: random.Random, *, flavour: Flavour | None = None) -> ChartSpec:
     top = Growth(rng).states(parallel_root=theme.parallel_root, has_final=rng.random() < 0.6)
     if rng.random() < 0.3:
         give_values(rng, top, rng.choice(("int", "str", "grade", "mixed")))
-    wiring = Wiring(rng, theme, top)
+    wiring = Wiring(rng, theme, top, is_machine=chosen.startswith("machine"))
     wiring.connect()
     Invoking(wiring, is_async=is_async).add()
     drawn = _freeze(wiring, chosen, strict=strict)
@@ -39,10 +39,13 @@ def _theme(rng: random.Random, flavour: Flavour, *, strict: bool) -> Theme:
 
     # A strict machine refuses events that lead nowhere. Where nobody waits for the answer, that
     # ends the run, so strict machines get events from scripts only.
-    quiet = strict
+    children = not strict and chance(0.3)
+    # Half of the parents have nothing else going on, so that the library's own run is not open.
+    alone = children and chance(0.6)
+    quiet = strict or alone
     failing = 0.35 if flavour.startswith("chart") else 0.1
     return Theme(
-        parallel_root=chance(0.15),
+        parallel_root=not alone and chance(0.17),
         eventless=chance(0.35),
         raises=chance(0.35),
         sends=not quiet and chance(0.3),
@@ -50,8 +53,8 @@ def _theme(rng: random.Random, flavour: Flavour, *, strict: bool) -> Theme:
         declared=not quiet and chance(0.2),
         failing=not quiet and chance(failing),
         calls=not quiet and chance(0.45),
-        timeouts=not quiet and chance(0.25),
-        children=not quiet and chance(0.25),
+        timeouts=not quiet and chance(0.4),
+        children=children,
         weighted=chance(0.12),
     )
 
@@ -100,7 +103,7 @@ def _incomparable(spec: ChartSpec) -> Iterator[str]:
         # The library sends done.invoke when the child's constructor returns, wherever the child
         # is by then; SCXML, and our engine, when the child reaches a final state.
         yield "a child chart goes on after its constructor returned"
-    sends = any(act.verb == "send" for act in _all_acts(spec))
+    sends = any(act.verb == "send" and act.name in EVENTS for act in _all_acts(spec))
     if children and (len(invoking) > 1 or sends or _in_region(spec, children[0])):
         # The library makes a child on a thread, while its parent's loop goes on.
         yield "a child chart is made while its parent has something else to do"

@@ -9,7 +9,7 @@ from typing import Literal
 
 from tools.charts.spec import Act, InvokeSpec, StateKind, StateSpec
 
-DEPTH_MAX = 3
+DEPTH_MAX = 4
 STATES_MAX = 16
 """About how many states a chart has at most; a compound that was begun is completed."""
 

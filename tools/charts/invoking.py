@@ -34,7 +34,8 @@ class Invoking:
             for state in self._some(2):
                 self._add_timeout(state)
         if theme.children:
-            for number, state in enumerate(self._some(2)):
+            # Mostly one: beside others the library's own order is open.
+            for number, state in enumerate(self._some(self.rng.choice((1, 1, 2)))):
                 self._add_child(state, number)
 
     def _some(self, most: int) -> list[Draft]:
@@ -71,7 +72,7 @@ class Invoking:
             self.wiring.pay(state, state if again else self.wiring.target(state), done)
 
     def _add_timeout(self, state: Draft) -> None:
-        named = self.wiring.chance(0.6)
+        named = self.wiring.chance(0.5)
         on = self.rng.choice(EXPIRED) if named else None
         duration_ms = self.rng.choice(TIMEOUTS_MS)
         state.invokes.append(InvokeSpec(kind="timeout", duration_ms=duration_ms, on=on))
@@ -81,8 +82,8 @@ class Invoking:
             self._react(state)
 
     def _add_child(self, state: Draft, number: int) -> None:
-        at_once = self.wiring.chance(0.5)
+        at_once = self.wiring.chance(0.4)
         name = f"Child{number}"
-        child = child_chart(self.rng, name, depth=self.rng.choice((1, 2, 3)), at_once=at_once)
+        child = child_chart(self.rng, name, depth=self.rng.choice((1, 2, 3, 3, 3)), at_once=at_once)
         state.invokes.append(InvokeSpec(kind="child", child=child))
         self._react(state)

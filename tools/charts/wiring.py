@@ -51,6 +51,8 @@ class Wiring:
     rng: random.Random
     theme: Theme
     top: list[Draft]
+    is_machine: bool = False
+    """Whether the chart is a StateMachine, whose internal transitions enter nothing."""
     transitions: list[TransitionSpec] = field(default_factory=list)
     weighted: list[WeightedSpec] = field(default_factory=list)
 
@@ -85,7 +87,7 @@ class Wiring:
         for state in self.states:
             if state.is_history:
                 self._add_default(state)
-            elif state.kind == "final" and state.parent is not None:
+            elif state.kind == "final":
                 self._lead_to(state)
         self._add_joins()
         if self.theme.eventless:
@@ -121,11 +123,19 @@ class Wiring:
             after=self._acts("after"),
         )
 
-    @staticmethod
-    def _may_be_internal(source: Draft, target: Draft | None) -> bool:
+    def _may_be_internal(self, source: Draft, target: Draft | None) -> bool:
+        """Whether an internal transition leads the library to a legal configuration.
+
+        Within a region of a parallel state it enters the other regions anew beside what is active
+        there, and under StateMachine one of a compound state leaves it without a child.
+        """
         if target is None or target.is_history:
             return False
-        return target is source or source in target.ancestors()
+        if any(above.kind == "parallel" for above in source.ancestors()):
+            return False
+        if target is source:
+            return source.kind == "atomic"
+        return source.kind == "compound" and source in target.ancestors() and not self.is_machine
 
     def target(self, source: Draft) -> Draft | None:
         """Somewhere to go from a state: mostly beside it, so that regions stay active."""
@@ -174,7 +184,9 @@ class Wiring:
         return tuple(self._act(slot) for _ in range(self.rng.choice((1, 1, 2))))
 
     def _act(self, slot: str) -> Act:
-        verbs = ["add", "add", "note", "level", "toggle", "refill"]
+        verbs = ["add", "add", "note", "level", "toggle"]
+        # Only what an event brings about may refill: what goes by itself would never stop.
+        verbs += ["refill"] * (slot in ("before", "after"))
         verbs += ["raise"] * 2 * self.theme.raises + ["send"] * 2 * self.theme.sends
         verbs += ["later", "later", "cancel"] * self.theme.delays
         verbs += ["declared"] * self.theme.declared
@@ -235,9 +247,12 @@ class Wiring:
         self.add(history, self.rng.choice(inside), on=self._acts("on"))
 
     def _lead_to(self, final: Draft) -> None:
-        beside = [state for state in final.siblings if state.kind != "final"]
-        for state in beside:
-            if self.chance(0.6):
+        if final.parent is None:
+            # One way out of the chart, which not every script finds.
+            self.add(self.rng.choice(self.sources), final, self.rng.choice(EVENTS))
+            return
+        for state in final.siblings:
+            if state.kind != "final" and self.chance(0.8):
                 self.add(state, final, self.rng.choice(EVENTS))
 
     def _add_joins(self) -> None:

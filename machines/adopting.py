@@ -1,0 +1,108 @@
+"""A chart that the library's own engine runs, taken over by the durable one as it stands.
+
+This is how `capture` reads a chart that was made without this package: what the library keeps in
+its engine, queues and threads becomes a tree.
+"""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import Any
+
+from statemachine import StateChart
+from statemachine.engines.async_ import AsyncEngine
+
+from machines.engine import DurableAsyncEngine, DurableSyncEngine
+from machines.invokes import Invoke, Marked, kind_of, source_of
+from machines.planting import new_node
+from machines.queues import Queued
+from machines.tree import Keeper, MakeChild, Node, Tree
+from snapshots.clock import Clock
+from snapshots.ledgers.timers import Timer
+
+
+def adopt(chart: StateChart, clock: Clock, keeper: Keeper, make_child: MakeChild) -> Tree:
+    """Return a tree that says what a chart of the library's engine holds. The chart is not changed."""
+    tree = Tree(clock, keeper, make_child)
+    tree.root = _adopt_node(tree, chart, None, "")
+    return tree
+
+
+def _adopt_node(tree: Tree, chart: StateChart, parent: Node | None, name: str) -> Node:
+    node = new_node(tree, type(chart), parent, name)
+    node.chart = chart
+    library: Any = chart._engine  # noqa: SLF001 - pinned
+    kind = DurableAsyncEngine if isinstance(library, AsyncEngine) else DurableSyncEngine
+    engine = kind(chart)
+    engine.install(node)
+    engine.running = library.running
+    node.finished = not library.running
+    engine._root_parallel_final_pending = library._root_parallel_final_pending  # noqa: SLF001 - pinned
+    _adopt_shared(node, chart)
+    _adopt_invokes(node, library)
+    _adopt_queue(node, library)
+    return node
+
+
+def _adopt_shared(node: Node, chart: StateChart) -> None:
+    if node.shared is None:
+        return
+    cells = node.shared.cells
+    node.shared.flags = [bool(cell.cell_contents) for cell in cells.flags]
+    sessions = cells.interpreter.sessions if cells.interpreter is not None else {}
+    session = sessions.get(chart.name)
+    if session is not None:
+        node.shared.session_id = session.session_id
+        node.shared.raised = session.first_event_raised
+    for place, group in enumerate(cells.groups):
+        node.shared.selected[place] = group._selected  # noqa: SLF001 - pinned
+
+
+def _adopt_queue(node: Node, library: Any) -> None:
+    tree, now = node.tree, monotonic()
+    for trigger in sorted(library.external_queue.queue.queue):
+        if trigger.cancelled:
+            continue
+        left = round((trigger.execution_time - now) * 1000)
+        item = Queued(tree.now(), tree.number(), trigger)
+        if left <= 0:
+            tree.enqueue(node, item)
+            continue
+        tree.timers.add(
+            Timer(
+                id=f"{trigger.event}.{item.seq}",
+                path=node.path,
+                due=tree.clock.now_ms() + left,
+                seq=item.seq,
+                event=str(trigger.event),
+                name=trigger.event.name,
+                send_id=trigger.send_id,
+                args=trigger.args,
+                kwargs=trigger.kwargs,
+                span=round(trigger.event.delay),
+            )
+        )
+
+
+def _adopt_invokes(node: Node, library: Any) -> None:
+    invokes, manager = node.engine.invokes, library._invoke_manager  # noqa: SLF001 - pinned
+    for state, kwargs in manager._pending:  # noqa: SLF001 - pinned
+        name = node.names.name(state)
+        invokes.marked.append(Marked(name, dict(kwargs), state.document_order))
+    seen: dict[str, int] = {}
+    for found in manager._active.values():  # noqa: SLF001 - pinned
+        state = next(s for s in node.names.states.values() if s.id == found.state_id)
+        name = node.names.name(state)
+        index = seen[name] = seen.get(name, -1) + 1
+        callbacks = invokes.callbacks(name)
+        callback = callbacks[index % len(callbacks)]
+        invokes.spawned += 1
+        invoke = Invoke(found.invokeid, name, index % len(callbacks), kind_of(callback), found.ctx.kwargs)
+        invoke.sent = invoke.terminated = found.terminated
+        invoke.cancelled = found.ctx.cancelled.is_set()
+        invoke.handler = source_of(callback)
+        invokes.active[invoke.id] = invoke
+        child = getattr(found._handler, "_child", None)  # noqa: SLF001 - pinned
+        if child is not None and invoke.kind == "child":
+            invoke.sent = invoke.terminated = not child._engine.running  # noqa: SLF001 - pinned
+            node.children[invoke.id] = _adopt_node(node.tree, child, node, invoke.id)

@@ -1,0 +1,64 @@
+"""One alarm for all timers of a host: who is due, by the wall clock, however that steps."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import Callable
+
+from machines.limits import TIMER_SLICE_MS
+from snapshots.clock import Clock
+from snapshots.limits import NO_TIMER_MS
+
+
+class Alarm:
+    """Calls a function for each run whose nearest timer is due.
+
+    It sleeps in bounded slices and reads the clock again: a step of the wall clock neither
+    fires everything nor holds everything back.
+    """
+
+    def __init__(self, clock: Clock, ring: Callable[[str], None]) -> None:
+        self._clock = clock
+        self._ring = ring
+        self._due: dict[str, int] = {}
+        self._heap: list[tuple[int, str]] = []
+        self._nearer = asyncio.Event()
+
+    def set(self, run_id: str, due_ms: int) -> None:
+        """Set a run's nearest due time; NO_TIMER_MS takes it away."""
+        if due_ms == NO_TIMER_MS:
+            self._due.pop(run_id, None)
+            return
+        if self._due.get(run_id) == due_ms:
+            return
+        self._due[run_id] = due_ms
+        heapq.heappush(self._heap, (due_ms, run_id))
+        if self._heap[0][1] == run_id:
+            self._nearer.set()
+
+    def drop(self, run_id: str) -> None:
+        """Forget a run."""
+        self._due.pop(run_id, None)
+
+    def ring_due(self) -> None:
+        """Call for every run that is due now."""
+        now = self._clock.now_ms()
+        while self._heap and self._heap[0][0] <= now:
+            due, run_id = heapq.heappop(self._heap)
+            if self._due.get(run_id) == due:
+                del self._due[run_id]
+                self._ring(run_id)
+
+    async def run(self) -> None:
+        """Ring for ever."""
+        while True:
+            self.ring_due()
+            self._nearer.clear()
+            wait = TIMER_SLICE_MS
+            if self._heap:
+                wait = min(wait, max(self._heap[0][0] - self._clock.now_ms(), 1))
+            try:
+                await asyncio.wait_for(self._nearer.wait(), wait / 1000)
+            except TimeoutError:
+                continue

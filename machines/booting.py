@@ -1,0 +1,77 @@
+"""The boot: every live row, independently, to a run that goes on, or to a reason why not."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Protocol
+
+from machines.errors import MachinesError, UnknownMachineError
+from machines.limits import BOOT_SLICE_ROWS
+from machines.recovery import Report, decide, drifted
+from snapshots.errors import FencedError, SnapshotsError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from machines.definition import Machine
+    from snapshots.records import RunHeader, StoredRun
+    from snapshots.store import SnapshotStore
+
+
+class Booted(Protocol):
+    """Who takes the runs in."""
+
+    machines: Mapping[str, Machine] | dict[str, Machine]
+    store: SnapshotStore
+    report: Report
+
+    def adopt(self, header: RunHeader, machine: Machine, value: dict[str, Any]) -> None:
+        """Take a restored run into memory and let it go on."""
+
+    def leave_waiting(self, header: RunHeader) -> None:
+        """Keep a run that only waits as its header."""
+
+
+async def boot(host: Booted) -> None:
+    """Restore every live row; a bad one is reported and never stops the others."""
+    for number, stored in enumerate(host.store.live(), start=1):
+        run_id = stored.header.run_id
+        try:
+            _restore(host, stored)
+        except FencedError:
+            raise
+        except (SnapshotsError, MachinesError) as error:
+            host.report.unresumed[run_id] = str(error)
+        if number % BOOT_SLICE_ROWS == 0:
+            await asyncio.sleep(0)
+
+
+def _restore(host: Booted, stored: StoredRun) -> None:
+    header, report = stored.header, host.report
+    if header.parked:
+        machine = host.machines.get(header.machine)
+        if machine is None:
+            raise UnknownMachineError(header.machine, tuple(host.machines), header.run_id)
+        if machine.digest == header.digest:
+            host.leave_waiting(header)
+            report.resumed.append(header.run_id)
+        else:
+            _set_aside(host, stored, str(drifted(stored, machine, host.store.shape(header.digest))))
+        return
+    decision = decide(stored, host.machines, host.store.shape(header.digest))
+    if decision.fate == "unresumed":
+        report.unresumed[header.run_id] = decision.reason
+    elif decision.fate == "drifted":
+        _set_aside(host, stored, decision.reason)
+    elif decision.fate == "lost":
+        host.store.mark(header, "lost", decision.reason)
+        report.lost[header.run_id] = decision.reason
+    else:
+        assert decision.machine is not None
+        host.adopt(header, decision.machine, decision.value)
+        report.resumed.append(header.run_id)
+
+
+def _set_aside(host: Booted, stored: StoredRun, reason: str) -> None:
+    host.store.mark(stored.header, "drifted", reason)
+    host.report.drifted[stored.header.run_id] = reason

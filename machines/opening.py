@@ -1,0 +1,188 @@
+"""One run without a host: for a web view or a script, without an event loop.
+
+    with open_run(store, Order, "order-7", {"amount": 12}) as chart:
+        chart.send("pay")
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from statemachine import StateChart
+
+from machines.calls import perform
+from machines.definition import Chart, Machine
+from machines.errors import NeedsLoopError, UnknownMachineError
+from machines.lock import FileLock
+from machines.recovery import decide
+from machines.run import Run
+from machines.tree import Call, drive
+from snapshots.clock import Clock, SystemClock
+from snapshots.errors import RunNotFoundError
+from snapshots.identifiers import check_run_id
+
+if TYPE_CHECKING:
+    from snapshots.errors import SnapshotsError
+    from snapshots.store import SnapshotStore
+
+
+class InlineHands:
+    """Does work where it stands: it blocks, and nothing is awaited."""
+
+    ending = False
+
+    async def perform(
+        self, work: Callable[[], Any], *, asynchronous: bool, timeout_s: float | None
+    ) -> Any:
+        """Do the work; a timeout cannot be kept without a loop, and is not asked for."""
+        del asynchronous, timeout_s
+        return work()
+
+    async def sleep(self, seconds: float) -> None:
+        """Do not wait: without a loop a retry follows at once."""
+
+
+class InlineWorker:
+    """Runs a run's tree and its work on the caller's thread, one after the other."""
+
+    has_loop = False
+
+    def __init__(self) -> None:
+        self._calls: deque[tuple[Run, Call]] = deque()
+        self._hands = InlineHands()
+        self._working = False
+
+    def start_call(self, run: Run, call: Call) -> None:
+        """Keep the work until the tree is at rest. Raises NeedsLoopError for a coroutine."""
+        if call.is_async:
+            raise NeedsLoopError(run.machine.name, f"invokes the coroutine {call.invoke!r}")
+        self._calls.append((run, call))
+
+    def stop_call(self, run: Run, path: str, invoke: str) -> None:
+        """Forget work that has not begun."""
+        self._calls = deque(
+            (r, c) for r, c in self._calls if (r, *c.key) != (run, path, invoke)
+        )
+
+    def wake(self, run: Run) -> None:
+        """Run the tree to rest, then its work, until there is neither."""
+        if run.tree.pumping:
+            return
+        if not run.tree.is_sync:
+            raise NeedsLoopError(run.machine.name, "has coroutine callbacks")
+        drive(run.tree)
+        if self._working:
+            return
+        self._working = True
+        try:
+            while self._calls:
+                _finish(perform(*self._calls.popleft(), self._hands))
+        finally:
+            self._working = False
+
+    def post(self, function: Callable[[], object]) -> None:
+        """Call it: there is one thread."""
+        function()
+
+    def stalled(self, run: Run, error: SnapshotsError) -> None:
+        """Raise what the save failed with: nobody tries again later."""
+        run.paused = False
+        raise error
+
+    def saved(self, run: Run) -> None:
+        """Nothing: timers are looked at when the run is next opened, or sent to."""
+
+    def ended(self, run: Run) -> None:
+        """Forget its work."""
+        self._calls = deque((r, c) for r, c in self._calls if r is not run)
+
+
+def _finish(coroutine: Coroutine[Any, Any, None]) -> None:
+    try:
+        coroutine.send(None)
+    except StopIteration:
+        return
+    coroutine.close()
+    message = "inline work awaited something"
+    raise AssertionError(message)
+
+
+@contextmanager
+def open_run(
+    store: SnapshotStore,
+    chart: Chart,
+    run_id: str,
+    input: Mapping[str, Any] | None = None,  # noqa: A002 - the blob's word for it
+    *,
+    clock: Clock | None = None,
+) -> Iterator[StateChart]:
+    """Load a run, or start it with an input, and yield its chart: each macrostep is saved.
+
+    Timers that are due fire as it is opened. What the chart invokes is done on this thread, after
+    the save. A chart that raises is put back to its last saved snapshot, in place.
+
+    Raises HostLockedError while a host holds the file (use the mailbox), NeedsLoopError for a
+    chart with coroutines, UnknownMachineError for a run of another machine, DriftError,
+    DecodeError; and, from `send`, RevisionConflictError if another process saved the run.
+    """
+    machine = Machine.of(chart)
+    with FileLock(store.path).take(shared=True):
+        run = _load(store, machine, check_run_id(run_id), dict(input or {}), clock or SystemClock())
+        assert run.tree.root is not None
+        yield run.tree.root.chart
+
+
+def _load(
+    store: SnapshotStore, machine: Machine, run_id: str, given: dict[str, Any], clock: Clock
+) -> Run:
+    run = Run(store, machine, run_id, given, InlineWorker(), clock)
+    try:
+        stored = store.load(run_id)
+    except RunNotFoundError:
+        return _start(run)
+    if stored.header.machine != machine.name:
+        raise UnknownMachineError(stored.header.machine, (machine.name,), run_id)
+    known = {machine.name: machine}
+    decision = decide(stored, known, store.shape(stored.header.digest))
+    if decision.error is not None:
+        raise decision.error
+    run.restore(stored.header, decision.value)
+    if stored.header.status == "live":
+        run.resume()
+        run.wake()
+    return run
+
+
+def _start(run: Run) -> Run:
+    run.begin()
+    if not run.tree.is_sync:
+        raise NeedsLoopError(run.machine.name, "has coroutine callbacks")
+    run.stored = first = _First()
+    run.wake()
+    if first.error is not None:
+        raise first.error
+    return run
+
+
+class _First:
+    """Waits for the first save of a run, without a loop."""
+
+    def __init__(self) -> None:
+        self.error: BaseException | None = None
+        self._done = False
+
+    def done(self) -> bool:
+        """Whether the save is on disk, or failed."""
+        return self._done
+
+    def set_result(self, result: object) -> None:
+        """Note the save."""
+        del result
+        self._done = True
+
+    def set_exception(self, error: BaseException) -> None:
+        """Note what went wrong instead."""
+        self.error, self._done = error, True

@@ -1,0 +1,143 @@
+"""A stored run to what becomes of it: resumed, set aside, or left for the next boot.
+
+Pure but for the user's own `reconcile`; it builds nothing and writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from machines.definition import Machine
+from machines.errors import DriftError, RunFinishedError, UnknownMachineError
+from machines.shape import drift
+from snapshots.codec import load
+from snapshots.errors import DecodeError
+from snapshots.records import StoredRun
+
+Fate = Literal["resume", "unresumed", "lost", "drifted"]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What becomes of one stored run, and why."""
+
+    fate: Fate
+    reason: str = ""
+    machine: Machine | None = None
+    value: dict[str, Any] = field(default_factory=dict)
+    """The decoded blob of a run that is resumed."""
+    error: Exception | None = None
+    """What says the reason, for who asked for this one run."""
+
+
+@dataclass(slots=True)
+class Report:
+    """What a boot found, by run id; the reasons are for people."""
+
+    resumed: list[str] = field(default_factory=list)
+    unresumed: dict[str, str] = field(default_factory=dict)
+    """Left live and tried again at the next boot."""
+    lost: dict[str, str] = field(default_factory=dict)
+    drifted: dict[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        lines = [
+            f"{len(self.resumed)} resumed, {len(self.unresumed)} not resumed, "
+            f"{len(self.lost)} lost, {len(self.drifted)} drifted"
+        ]
+        for word in ("unresumed", "lost", "drifted"):
+            found: dict[str, str] = getattr(self, word)
+            lines += [f"  {word} {run_id}: {reason}" for run_id, reason in found.items()]
+        return "\n".join(lines)
+
+
+def decide(
+    stored: StoredRun, machines: Mapping[str, Machine], shape: bytes | None
+) -> Decision:
+    """Say what becomes of a live row at a boot.
+
+    `machines` by name; `shape` is the stored shape of the row's digest. A migration, if one is
+    registered for the digest, is for the caller to apply first.
+    """
+    header = stored.header
+    machine = machines.get(header.machine)
+    if machine is None:
+        error = UnknownMachineError(header.machine, tuple(machines), header.run_id)
+        return Decision("unresumed", str(error), error=error)
+    if header.digest != machine.digest:
+        difference = drifted(stored, machine, shape)
+        return Decision("drifted", str(difference), machine, error=difference)
+    try:
+        value = read(stored, machine)
+    except DecodeError as error:
+        return Decision("unresumed", str(error), machine, error=error)
+    gone = _ask(machine, header.run_id, value)
+    if gone is not None:
+        fate, reason = gone
+        return Decision(fate, reason, machine, value, RunFinishedError(header.run_id, fate))
+    return Decision("resume", "", machine, value)
+
+
+def drifted(stored: StoredRun, machine: Machine, shape: bytes | None) -> DriftError:
+    """Return the error that says how a row's machine differs from today's."""
+    before: Any = load(shape) if shape is not None else None
+    changes = drift(before, machine.shape)
+    return DriftError(stored.header.run_id, machine.name, changes)
+
+
+def read(stored: StoredRun, machine: Machine) -> dict[str, Any]:
+    """Return a row's blob as values; DecodeError names the run.
+
+    A blob of another run, or of a version that is not known, is refused too.
+    """
+    run_id = stored.header.run_id
+    try:
+        value = machine.codec.decode(stored.blob, root="blob")
+    except DecodeError as error:
+        raise DecodeError(run_id, error.reason, error.version) from error
+    if not isinstance(value, dict) or not isinstance(value.get("root"), dict):
+        raise DecodeError(run_id, "its blob is no snapshot of a run")
+    if value.get("v") != 1:
+        raise DecodeError(run_id, f"its blob has version {value.get('v')!r}, 1 is known")
+    if value.get("run") != run_id:
+        raise DecodeError(run_id, f"its blob is of run {value.get('run')!r}")
+    return value
+
+
+def _ask(
+    machine: Machine, run_id: str, value: dict[str, Any]
+) -> tuple[Literal["unresumed", "lost"], str] | None:
+    if machine.reconcile is None:
+        return None
+    try:
+        there = machine.reconcile(Restored(run_id, machine.name, value))
+    except Exception as error:  # noqa: BLE001 - the run is left live and reported, to be tried again
+        return "unresumed", f"reconcile raised {type(error).__name__}: {error}"
+    return ("lost", "reconcile found its outside world gone") if there is False else None
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """A stored run as `reconcile` sees it, before anything is built."""
+
+    run_id: str
+    machine: str
+    value: Mapping[str, Any]
+    """The decoded blob; see the format of blobs in the docs."""
+
+    @property
+    def input(self) -> Mapping[str, Any]:
+        """What the run was started with."""
+        return dict(self.value.get("input", {}))
+
+    @property
+    def context(self) -> Mapping[str, Any]:
+        """The fields of the root chart's model."""
+        return dict(self.value["root"].get("context", {}))
+
+    @property
+    def configuration(self) -> tuple[str, ...]:
+        """The names of the root chart's active states."""
+        return tuple(self.value["root"].get("configuration", ()))

@@ -1,0 +1,33 @@
+"""A run that was set aside, to one that can live again: no verdict is final."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from machines.definition import Machine
+from machines.errors import RunFinishedError, UnknownMachineError
+from machines.recovery import Decision, drifted, read
+from snapshots.records import StoredRun
+
+REVIVABLE = frozenset({"lost", "drifted", "error"})
+
+
+def revival(
+    stored: StoredRun, machines: Mapping[str, Machine], shape: Callable[[str], bytes | None]
+) -> Decision:
+    """Return how a row that is lost, drifted or broken goes on.
+
+    Raises RunFinishedError for any other status, UnknownMachineError, DriftError while the
+    machine has another shape, DecodeError.
+    """
+    header = stored.header
+    if header.status not in REVIVABLE:
+        raise RunFinishedError(header.run_id, header.status)
+    machine = machines.get(header.machine)
+    if machine is None:
+        raise UnknownMachineError(header.machine, tuple(machines), header.run_id)
+    if header.digest != machine.digest:
+        raise drifted(stored, machine, shape(header.digest))
+    value = read(stored, machine)
+    value.pop("error", None)
+    return Decision("resume", "", machine, value)

@@ -1,0 +1,70 @@
+"""How a run is, for who asks the host: the same from memory and from a row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from machines.run import OpenGate, Run
+from snapshots.codec import load
+from snapshots.errors import DecodeError
+from snapshots.records import Status, StoredRun
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunView:
+    """One run as it was when it was read.
+
+    `configuration` are the names of the root chart's active states, `context` its model's fields,
+    `effects` the rows of the effect ledger; values from a row are plain JSON, tagged where the
+    codec tags them. `reason` says why a host set the status.
+    """
+
+    run_id: str
+    machine: str
+    status: Status
+    reason: str | None
+    revision: int
+    configuration: tuple[str, ...]
+    context: dict[str, Any]
+    effects: tuple[dict[str, Any], ...]
+    gates: tuple[OpenGate, ...]
+    output: Any
+
+
+def view_of_run(run: Run) -> RunView:
+    """Return a resident run as it was saved last."""
+    assert run.header is not None
+    return view_of_row(run.as_stored())
+
+
+def view_of_row(stored: StoredRun) -> RunView:
+    """Return a stored run; DecodeError if its blob cannot be read."""
+    header = stored.header
+    value: Any = load(stored.blob)
+    if not isinstance(value, dict) or not isinstance(value.get("root"), dict):
+        raise DecodeError(header.run_id, "its blob is no snapshot of a run")
+    root = value["root"]
+    return RunView(
+        run_id=header.run_id,
+        machine=header.machine,
+        status=header.status,
+        reason=header.reason,
+        revision=header.revision,
+        configuration=tuple(root.get("configuration", ())),
+        context=dict(root.get("context", {})),
+        effects=tuple(value.get("effects", ())),
+        gates=tuple(_gates("", root)),
+        output=root.get("output"),
+    )
+
+
+def _gates(path: str, node: dict[str, Any]) -> list[OpenGate]:
+    found = [
+        OpenGate(i["key"], path, i["state"], tuple(i["events"]), i.get("meta"))
+        for i in node.get("invokes", ())
+        if i.get("kind") == "gate" and not (i.get("sent") or i.get("cancelled"))
+    ]
+    for key, below in node.get("children", {}).items():
+        found += _gates(f"{path}/{key}" if path else key, below)
+    return found

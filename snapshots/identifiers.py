@@ -1,0 +1,35 @@
+"""Ids of runs: time-ordered UUIDs by default, any plain text that a caller chooses."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from typing import TYPE_CHECKING
+
+from snapshots.errors import InvalidKeyError
+from snapshots.limits import RUN_ID_CHARS_MAX
+
+if TYPE_CHECKING:
+    from snapshots.clock import Clock
+
+
+def new_run_id(clock: Clock) -> str:
+    """Return a UUID of version 7 (RFC 9562, section 5.7): it sorts by its time in ms."""
+    random = int.from_bytes(os.urandom(10), "big")
+    value = (clock.now_ms() & (1 << 48) - 1) << 80 | random
+    value = value & ~(0xF << 76) | 0x7 << 76
+    value = value & ~(0x3 << 62) | 0x2 << 62
+    return str(uuid.UUID(int=value))
+
+
+def check_run_id(run_id: str) -> str:
+    """Return a chosen id, or raise InvalidKeyError if it is no id for a run.
+
+    A slash would be taken for a part of an effect's id.
+    """
+    if not isinstance(run_id, str) or not run_id or len(run_id) > RUN_ID_CHARS_MAX:
+        reason = f"a run id is a text of 1 to {RUN_ID_CHARS_MAX} characters"
+        raise InvalidKeyError(str(run_id), reason)
+    if "/" in run_id or not run_id.isprintable():
+        raise InvalidKeyError(run_id, "a run id holds no slash and no control character")
+    return run_id
