@@ -4,9 +4,9 @@ from machines.binding import Snapshot, capture, rebuild
 from machines.children import child, send_down, send_up
 from machines.definition import Machine
 from machines.effects import Done, NotDone, Unknown, effect
+from machines.engine.invokes import Context
 from machines.gates import gate
 from machines.host import TAKEN, Host
-from machines.invokes import Context
 from machines.opening import open_run
 from machines.recovery import Report, Restored
 from machines.timers import timeout

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from inspect import Parameter, iscoroutinefunction, signature
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 
 def bind(function: Callable[..., Any], offered: Mapping[str, Any]) -> Callable[[], Any]:

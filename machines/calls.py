@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from machines.effects import Done, Effect, NotDone
+from machines.engine.nodes import Call
 from machines.run import Run
-from machines.tree import Call
 from snapshots.errors import ConflictError, StorageError
 from snapshots.ledgers.effects import EffectRow
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
-
-from statemachine import StateChart
+from typing import TYPE_CHECKING, Any
 
 from machines.arguments import bind
 from machines.definition import Machine
 from machines.errors import DefinitionError, EventRefusedError
+
+if TYPE_CHECKING:
+    from statemachine import StateChart
 
 Input = Mapping[str, Any] | Callable[..., Mapping[str, Any]] | None
 
@@ -32,7 +33,7 @@ class Child:
     durable_kind: str = field(default="child", init=False)
 
     @property
-    def chart(self) -> type[StateChart]:
+    def chart(self) -> type[StateChart[Any]]:
         """The child's class."""
         return self.machine.chart
 
@@ -41,7 +42,7 @@ class Child:
         model = self.model_for(ctx.machine, ctx.kwargs)
         self.chart(model=model) if model is not None else self.chart()
 
-    def model_for(self, parent: StateChart, kwargs: Mapping[str, Any]) -> object | None:
+    def model_for(self, parent: StateChart[Any], kwargs: Mapping[str, Any]) -> object | None:
         """Return the child's model, None for the library's plain one."""
         given = self.given
         if callable(given):
@@ -52,7 +53,7 @@ class Child:
 
 
 def child(
-    chart: type[StateChart] | Machine,
+    chart: type[StateChart[Any]] | Machine,
     *,
     input: Input = None,  # noqa: A002 - the word that `Host.start` uses
     forward: bool = False,
@@ -70,7 +71,7 @@ def child(
     return Child(Machine.of(chart), input, forward, id)
 
 
-def send_up(machine: StateChart, event: str, **data: Any) -> None:
+def send_up(machine: StateChart[Any], event: str, **data: Any) -> None:
     """Send an event from a child chart to the chart that invoked it.
 
     Raises EventRefusedError if the chart is the root of its run.
@@ -81,7 +82,7 @@ def send_up(machine: StateChart, event: str, **data: Any) -> None:
     node.parent.engine.enqueue(event, _invokeid=node.id, **data)
 
 
-def send_down(machine: StateChart, invoke: str, event: str, **data: Any) -> None:
+def send_down(machine: StateChart[Any], invoke: str, event: str, **data: Any) -> None:
     """Send an event to a child chart by its invoke id.
 
     Raises EventRefusedError if there is no such child, or it has ended.
@@ -96,7 +97,7 @@ def send_down(machine: StateChart, invoke: str, event: str, **data: Any) -> None
     below.engine.enqueue(event, **data)
 
 
-def _node(machine: StateChart) -> Any:
+def _node(machine: StateChart[Any]) -> Any:
     node = getattr(machine._engine, "node", None)  # noqa: SLF001 - pinned
     if node is None:
         raise DefinitionError(

@@ -6,23 +6,21 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from inspect import Parameter, signature
-from typing import TYPE_CHECKING, Any, cast, get_args
+from typing import Any, cast, get_args
 
 from statemachine import StateChart
 from statemachine.mixins import MachineMixin
 from statemachine.model import Model
 
-from machines.documents import DOCUMENT_TYPES
 from machines.errors import DefinitionError
+from machines.migrations import Migration
 from machines.names import every_state
 from machines.shape import digest_of, shape_of
+from machines.system_variables import DOCUMENT_TYPES
 from snapshots.codec import Codec
 from snapshots.codec.classes import stored_name
 from snapshots.errors import DecodeError, EncodeError
 from snapshots.ledgers.timers import ResumePolicy
-
-if TYPE_CHECKING:
-    from machines.migrations import Migration
 
 Reconcile = Callable[[Any], Any]
 """Called with a stored run at restore: True (or None) if its outside world is there, False if
@@ -44,7 +42,7 @@ class Machine:
     Raises DefinitionError if the chart cannot be kept alive.
     """
 
-    chart: type[StateChart]
+    chart: type[StateChart[Any]]
     name: str = field(default="", kw_only=True)
     context: type | None = field(default=None, kw_only=True)
     failed: tuple[str, ...] = field(default=(), kw_only=True)
@@ -75,7 +73,7 @@ class Machine:
         _check(self)
 
     @classmethod
-    def of(cls, chart: type[StateChart] | Machine) -> Machine:
+    def of(cls, chart: type[StateChart[Any]] | Machine) -> Machine:
         """Return the machine itself, or the default one of a chart class."""
         return chart if isinstance(chart, Machine) else cls(chart)
 
@@ -126,18 +124,18 @@ class Machine:
         return {key: given[key] for key in own & given.keys()}
 
 
-Chart = type[StateChart] | Machine
+Chart = type[StateChart[Any]] | Machine
 """A chart class, or what a host is told about it."""
 
 
-def parameters_of(chart: type[StateChart]) -> Mapping[str, Parameter]:
+def parameters_of(chart: type[StateChart[Any]]) -> Mapping[str, Parameter]:
     """Return the parameters of a chart's constructor."""
     found = dict(signature(chart.__init__).parameters)
     found.pop("self", None)
     return found
 
 
-def takes_model(chart: type[StateChart]) -> bool:
+def takes_model(chart: type[StateChart[Any]]) -> bool:
     """Whether the chart's constructor can be given a model by name."""
     found = parameters_of(chart)
     keywords = any(p.kind is Parameter.VAR_KEYWORD for p in found.values())
@@ -148,7 +146,7 @@ def _names(given: str | Iterable[str]) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(given)
 
 
-def _declared_context(chart: type[StateChart]) -> type | None:
+def _declared_context(chart: type[StateChart[Any]]) -> type | None:
     """Return the class in `StateChart[Order]`, if the chart names one."""
     for base in getattr(chart, "__orig_bases__", ()):
         for argument in get_args(base):

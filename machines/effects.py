@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from machines.arguments import bind, is_async
+from machines.engine.invokes import Context
 from machines.errors import DefinitionError
-from machines.invokes import Context
 from machines.limits import RETRY_BACKOFF_S, RETRY_BACKOFF_S_MAX
 
 Errors = tuple[type[BaseException], ...]

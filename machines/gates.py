@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from machines.errors import DefinitionError
 
 if TYPE_CHECKING:
-    from machines.invokes import Invoke
-    from machines.tree import Node
+    from machines.engine.invokes import Invoke
+    from machines.engine.nodes import Node
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from machines.alarm import Alarm
 from machines.booting import boot
 from machines.calls import call_again, settle
 from machines.definition import Chart, Machine
+from machines.engine.nodes import Call
 from machines.errors import (
     EffectNotFoundError,
     HostStoppedError,
@@ -34,7 +35,6 @@ from machines.lock import FileLock, holder_name
 from machines.recovery import Report, decide, read
 from machines.reviving import revival
 from machines.run import OpenGate, Run
-from machines.tree import Call
 from machines.views import RunView, view_of_row, view_of_run
 from machines.working import Workshop
 from snapshots import open_store

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from machines.engine import INITIAL
+from machines.engine.turns import INITIAL
 from snapshots.ledgers.deliveries import Deliveries
 from snapshots.ledgers.effects import EffectRow, Effects
 from snapshots.ledgers.trail import Trail
 
 if TYPE_CHECKING:
-    from machines.tree import Node
+    from machines.engine.nodes import Node
     from snapshots.codec import Codec
 
 

@@ -7,11 +7,14 @@ not unique in its chart: such a state is `<parent>#<n>`, n being its place among
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from statemachine import State, StateChart
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 GENERATED_ID = "__auto_"
 """How the library's document readers begin the id of a state that has none."""
@@ -39,11 +42,11 @@ def every_state(states: list[State]) -> Iterator[State]:
         yield from state.history
 
 
-_CACHE: WeakKeyDictionary[type[StateChart], Names] = WeakKeyDictionary()
+_CACHE: WeakKeyDictionary[type[StateChart[Any]], Names] = WeakKeyDictionary()
 # A cache of a pure function of an immutable class; it holds nothing that outlives the class.
 
 
-def names_of(chart: type[StateChart]) -> Names:
+def names_of(chart: type[StateChart[Any]]) -> Names:
     """Return the stable names of a chart class."""
     known = _CACHE.get(chart)
     if known is None:
@@ -51,7 +54,7 @@ def names_of(chart: type[StateChart]) -> Names:
     return known
 
 
-def _name_all(chart: type[StateChart]) -> Names:
+def _name_all(chart: type[StateChart[Any]]) -> Names:
     found = list(every_state(list(chart.states)))
     times = Counter(state.id for state in found)
     of: dict[int, str] = {}

@@ -15,11 +15,12 @@ from statemachine import StateChart
 
 from machines.calls import perform
 from machines.definition import Chart, Machine
+from machines.engine.nodes import Call
+from machines.engine.tree import drive
 from machines.errors import NeedsLoopError, UnknownMachineError
 from machines.lock import FileLock
 from machines.recovery import decide
 from machines.run import Run
-from machines.tree import Call, drive
 from snapshots.clock import Clock, SystemClock
 from snapshots.errors import RunNotFoundError
 from snapshots.identifiers import check_run_id
@@ -118,7 +119,7 @@ def open_run(
     input: Mapping[str, Any] | None = None,  # noqa: A002 - the blob's word for it
     *,
     clock: Clock | None = None,
-) -> Iterator[StateChart]:
+) -> Iterator[StateChart[Any]]:
     """Load a run, or start it with an input, and yield its chart: each macrostep is saved.
 
     Timers that are due fire as it is opened. What the chart invokes is done on this thread, after

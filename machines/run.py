@@ -10,18 +10,19 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from machines.capturing import node_bytes, read_arrival, tree_fields
+from machines.binding.capturing import node_bytes, read_arrival, tree_fields
+from machines.binding.planting import make_child, plant
+from machines.binding.rebuilding import grow, grow_arrival, resume
 from machines.definition import Machine
-from machines.engine import RESERVED
 from machines.effects import Effect
+from machines.engine.invokes import source_of
+from machines.engine.nodes import Call, Node
+from machines.engine.queues import Queued, reject, reject_waiter
+from machines.engine.tree import Tree
+from machines.engine.turns import RESERVED
 from machines.errors import EventRefusedError, GateClosedError, MachinesError, RunFinishedError
-from machines.invokes import source_of
 from machines.ledgers import Ledgers
-from machines.planting import make_child, plant
-from machines.queues import Queued, reject, reject_waiter
-from machines.rebuilding import grow, grow_arrival, resume
 from machines.shape import shape_bytes
-from machines.tree import Call, Node, Tree
 from snapshots.clock import Clock
 from snapshots.errors import ConflictError, DecodeError, SnapshotsError, StorageError
 from snapshots.layout import join

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from statemachine import State, StateChart
-from statemachine.callbacks import CallbackSpec
 from statemachine.contrib.timeout import _Timeout
 from statemachine.invoke import InvokeGroup, _InvokeCallableWrapper
 from statemachine.io.invoke import Invoker
@@ -22,29 +21,32 @@ from statemachine.state import HistoryState
 from machines.names import Names, every_state, names_of
 from snapshots.codec import Codec, dump
 
+if TYPE_CHECKING:
+    from statemachine.callbacks import CallbackSpec
+
 DIGEST_HEX = 12
 Shape = dict[str, Any]
 
-_CACHE: WeakKeyDictionary[type[StateChart], tuple[Shape, str]] = WeakKeyDictionary()
+_CACHE: WeakKeyDictionary[type[StateChart[Any]], tuple[Shape, str]] = WeakKeyDictionary()
 # A cache of a pure function of an immutable class; it holds nothing that outlives the class.
 
 
-def shape_of(chart: type[StateChart]) -> Shape:
+def shape_of(chart: type[StateChart[Any]]) -> Shape:
     """Return the shape of a chart class: plain JSON values, sorted, child charts included."""
     return _shape_and_digest(chart)[0]
 
 
-def digest_of(chart: type[StateChart]) -> str:
+def digest_of(chart: type[StateChart[Any]]) -> str:
     """Return the shape's digest: 12 hex digits, the same in every process."""
     return _shape_and_digest(chart)[1]
 
 
-def shape_bytes(chart: type[StateChart]) -> bytes:
+def shape_bytes(chart: type[StateChart[Any]]) -> bytes:
     """Return the shape as it is stored, once per digest."""
     return dump(shape_of(chart))
 
 
-def _shape_and_digest(chart: type[StateChart]) -> tuple[Shape, str]:
+def _shape_and_digest(chart: type[StateChart[Any]]) -> tuple[Shape, str]:
     known = _CACHE.get(chart)
     if known is None:
         shape = _shape(chart, frozenset())
@@ -54,7 +56,7 @@ def _shape_and_digest(chart: type[StateChart]) -> tuple[Shape, str]:
     return known
 
 
-def _shape(chart: type[StateChart], above: frozenset[type[StateChart]]) -> Shape:
+def _shape(chart: type[StateChart[Any]], above: frozenset[type[StateChart[Any]]]) -> Shape:
     names = names_of(chart)
     children: dict[str, Shape] = {}
     states = [
@@ -76,7 +78,7 @@ def _state(
     state: State,
     names: Names,
     children: dict[str, Shape],
-    above: frozenset[type[StateChart]],
+    above: frozenset[type[StateChart[Any]]],
 ) -> dict[str, Any]:
     name = names.name(state)
     return {
@@ -111,7 +113,7 @@ def _invoke(
     spec: CallbackSpec,
     place: str,
     children: dict[str, Shape],
-    above: frozenset[type[StateChart]],
+    above: frozenset[type[StateChart[Any]]],
 ) -> str:
     source = spec.func
     if isinstance(source, _InvokeCallableWrapper):

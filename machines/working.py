@@ -10,10 +10,11 @@ from contextvars import Context, copy_context
 from typing import Any
 
 from machines.calls import perform
-from machines.engine import outside_context
+from machines.engine.nodes import Call
+from machines.engine.tree import drive
+from machines.engine.turns import outside_context
 from machines.limits import THREADS_MAX
 from machines.run import Run
-from machines.tree import Call, drive
 
 Key = tuple[str, str, str]
 """Run id, path of the chart, invoke id."""

@@ -10,12 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from machines.capturing import tree_bytes
+from machines.binding.capturing import tree_bytes
+from machines.binding.planting import make_child, plant
+from machines.binding.rebuilding import grow, resume
 from machines.definition import Machine
-from machines.planting import make_child, plant
-from machines.queues import Queued
-from machines.rebuilding import grow, resume
-from machines.tree import Call, Node, Tree, drive
+from machines.engine.nodes import Call, Node
+from machines.engine.queues import Queued
+from machines.engine.tree import Tree, drive
 from snapshots.codec import dump, load
 from snapshots.testing import ManualClock
 

@@ -59,9 +59,11 @@ class Checkpoints:
         self._gate = gate
         self._connection = connection
         self._page_bytes: int = connection.pragma("page_size")
-        # A log that an earlier process left counts as written and not yet looked at.
+        # A log that an earlier process left counts as written and not yet looked at. This is
+        # an upper bound: what lies behind the log's end may be left from before it restarted.
         self._pages = wal_bytes(path) // self._page_bytes
         self._pages_attempted = 0
+        self._pages_copied = 0
         self._commits = 0
         self.is_resting = False
         self._is_stopping = False
@@ -109,39 +111,40 @@ class Checkpoints:
 
     def advance(self) -> None:
         """Copy what is new in the log; past the cap, let the next commit start it anew."""
-        goal = self._pages_attempted = self._pages
-        copied = self._copy()
+        self._pages_attempted = self._pages
+        is_whole = self._copy()
         if self._pages * self._page_bytes <= limits.WAL_BYTES_MAX:
             return
-        # What was written during the sync is done behind the gate: let it be little.
+        # What was written during the sync is copied behind the gate: let it be little.
         for _ in range(limits.CHECKPOINT_CATCH_UPS_MAX):
-            if copied is None or self._pages - copied <= limits.CHECKPOINT_PAGES:
+            if not is_whole or self._pages - self._pages_copied <= limits.CHECKPOINT_PAGES:
                 break
-            copied = self._copy()
-        # Less than the goal means that a reader pins the log: it cannot start anew, and
-        # closing the gate would only make saves wait.
-        if copied is not None and copied >= goal:
+            is_whole = self._copy()
+        # A reader that pins the log keeps it from starting anew, and closing the gate would
+        # only make saves wait.
+        if is_whole:
             self._copy_behind_gate(apsw.SQLITE_CHECKPOINT_PASSIVE)
 
     def truncate(self) -> None:
         """Copy the whole log and cut it to no bytes, if nobody else reads or writes now."""
         self._pages_attempted = self._pages
-        copied = self._copy()
-        if copied is not None and copied >= self._pages:
+        if self._copy():
             self._copy_behind_gate(apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
-    def _copy(self) -> int | None:
-        """Run a PASSIVE and sync the file: pages of the log that are copied now.
+    def _copy(self) -> bool:
+        """Run a PASSIVE and sync the file: whether it has reached the end that the log had.
 
-        None if another process is checkpointing, which serves as well.
+        It has not if a reader pins the log, or if another process is checkpointing, which
+        serves as well.
         """
         try:
-            _, copied = self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+            pages, copied = self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
         except apsw.BusyError:
-            return None
+            return False
         os.fsync(self._descriptor)
+        self._pages_copied = copied
         self.count += 1
-        return copied
+        return bool(copied == pages)
 
     def _copy_behind_gate(self, mode: int) -> None:
         """Checkpoint while no save of this process runs, and note how long they waited."""

@@ -195,7 +195,13 @@ def on_exit_state(
 
 def _transition_tracer(kind: str) -> Callback:
     def traced(
-        self: Any, *args: Any, source: Any, target: Any, model: Any, event: Any = None, **kwargs: Any
+        self: Any,
+        *args: Any,
+        source: Any,
+        target: Any,
+        model: Any,
+        event: Any = None,
+        **kwargs: Any,
     ) -> None:
         del self
         goal = target.id if target is not None else "nowhere"

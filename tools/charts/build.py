@@ -167,9 +167,7 @@ class _Building:
         made: dict[str, Any] = {}
         for group in self.spec.weighted:
             choices = [(self.states[target], weight) for target, weight in group.choices]
-            group_made = weighted_transitions(
-                self.states[group.source], *choices, seed=group.seed
-            )
+            group_made = weighted_transitions(self.states[group.source], *choices, seed=group.seed)
             known = made.get(group.event)
             made[group.event] = group_made if known is None else known | group_made
         return made

@@ -157,7 +157,10 @@ def shown(spec: ChartSpec, trace: Trace) -> frozenset[str]:
         ("done.state", any(name.startswith("done.state") for name in events)),
         ("done.invoke", any(name.startswith("done.invoke") for name in events)),
         ("second invocation of a state", _is_repeated(events)),
-        ("invoke with data of its state", any("'n': " in d and "'n': None" not in d for d in taken)),
+        (
+            "invoke with data of its state",
+            any("'n': " in d and "'n': None" not in d for d in taken),
+        ),
         ("timeout", any(_is_timeout(spec, name) for name in events)),
         ("timeout's event", bool({"x0", "x1"} & set(events))),
         ("error.execution", "error.execution" in events),

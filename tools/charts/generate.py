@@ -63,7 +63,9 @@ def _freeze(wiring: Wiring, flavour: Flavour, *, strict: bool) -> ChartSpec:
     rng, theme = wiring.rng, wiring.theme
     listens = rng.random() < 0.3
     start = {"n": rng.randint(1, 9), "limit": rng.randint(2, 9)} if rng.random() < 0.4 else {}
-    events = EVENTS + ((DELAYED,) if theme.declared else ()) + ((ROLLED,) if wiring.weighted else ())
+    events = (
+        EVENTS + ((DELAYED,) if theme.declared else ()) + ((ROLLED,) if wiring.weighted else ())
+    )
     return ChartSpec(
         name="RandomChart",
         flavour=flavour,

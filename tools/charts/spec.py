@@ -9,9 +9,7 @@ from typing import Literal, Protocol
 Flavour = Literal["chart", "chart-async", "machine", "machine-async"]
 """Base class and engine: ``chart`` is StateChart, ``machine`` is StateMachine."""
 
-StateKind = Literal[
-    "atomic", "compound", "parallel", "final", "history-shallow", "history-deep"
-]
+StateKind = Literal["atomic", "compound", "parallel", "final", "history-shallow", "history-deep"]
 
 Verb = Literal[
     "add",

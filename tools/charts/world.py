@@ -269,7 +269,9 @@ class _Loop:
         assert started is None, "an invoke's task is made by the world"
         return SimpleNamespace(cancel=lambda: None, done=lambda: False)
 
-    async def run_in_executor(self, _executor: None, function: Callable[..., Any], *args: Any) -> Any:
+    async def run_in_executor(
+        self, _executor: None, function: Callable[..., Any], *args: Any
+    ) -> Any:
         """Run a function on a thread of its own while nothing else runs.
 
         On the loop's own thread the library would hand a function that sends an event a coroutine

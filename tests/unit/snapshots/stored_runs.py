@@ -161,6 +161,34 @@ def run_value(**changes: Any) -> dict[str, Any]:
     }
 
 
+def run_of(text: str, run_id: str) -> dict[str, Any]:
+    """Return a blob in which every text, name and key that can be is `text`."""
+    chart = {"class": text, "engine": text, "status": text, "configuration": [text]}
+    gate = {"id": text, "state": text, "kind": "gate", "key": text, "events": [text, {text: 1}]}
+    root = chart | {
+        "history": {text: [text]},
+        "context": {text: {"$": text, "v": text, text: text}},
+        "attributes": {text: {"$": "object", "class": text, "v": {text: text}}},
+        "output": {"$": "enum", "class": text, "v": text},
+        "invokes": [gate | {"meta": text}, {"id": text, "state": text, "kind": text}],
+        "queue": [{"event": text, "kwargs": {text: text}}],
+        "children": {text: chart},
+    }
+    row = {"id": text, "kind": text, "key": text, "error": text, "tail": text}
+    return {
+        "v": 1,
+        "run": run_id,
+        "machine": text,
+        "input": {text: text},
+        "turn": [text],
+        "root": root,
+        "timers": [{"id": text, "node": text, "event": text, "due": 1, "policy": text}],
+        "effects": [row | {"status": "unknown"}],
+        "error": {"type": text, "message": text},
+        "trail": [[1, text, text, [text], [text]]],
+    }
+
+
 def encoded(value: object) -> bytes:
     """Return the bytes of a JSON structure."""
     return json.dumps(value).encode()

@@ -10,6 +10,7 @@ import sys
 from collections import Counter, OrderedDict, defaultdict, deque
 from datetime import UTC, datetime, time, timedelta, timezone
 from decimal import Decimal
+from enum import Enum
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -217,8 +218,8 @@ def mutable_parts(value: object) -> set[int]:
             waiting += [*part, *part.values()]
         elif isinstance(part, (list, tuple, set, frozenset, deque)):
             waiting += part
-        if hasattr(part, "__dict__"):
-            waiting += part.__dict__.values()
+        if type(part) in samples.ALL and not isinstance(part, Enum):
+            waiting += getattr(part, "__dict__", {}).values()
         if isinstance(part, (list, dict, set, deque)):
             found.add(id(part))
     return found

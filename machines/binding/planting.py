@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from statemachine import StateChart
 from statemachine.io.actions import _ensure_writable_target
 from statemachine.io.invoke import VALID_INVOKE_TYPES, Invoker, _InvokeSession
 
 from machines.definition import Machine, takes_model
-from machines.engine import construct
-from machines.invokes import Invoke
-from machines.shared_state import Shared
-from machines.tree import Node, Tree
+from machines.engine.engines import construct
+from machines.engine.nodes import Node
+from machines.engine.shared_state import Shared
+from machines.engine.tree import Tree
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from statemachine import StateChart
+
+    from machines.engine.invokes import Invoke
 
 
 class ChildSource(Protocol):
     """What a state invokes as a chart of its own (see `machines.children`)."""
 
-    chart: type[StateChart]
+    chart: type[StateChart[Any]]
     forward: bool
 
-    def model_for(self, parent: StateChart, kwargs: Mapping[str, Any]) -> object | None:
+    def model_for(self, parent: StateChart[Any], kwargs: Mapping[str, Any]) -> object | None:
         """Return the child's model, or None for a plain one."""
 
 
-def new_node(tree: Tree, cls: type[StateChart], parent: Node | None = None, id: str = "") -> Node:  # noqa: A002 - the field's name
+def new_node(
+    tree: Tree, cls: type[StateChart[Any]], parent: Node | None = None, id: str = ""
+) -> Node:
     """Return a node without its chart."""
     node = Node(tree, parent, id, cls)
     node.shared = Shared.of(cls)
@@ -120,7 +127,7 @@ def handle_of(source: Any, child: Node | None) -> Any:
     return ChildHandle(child, forward=source.forward)
 
 
-def _child_node(node: Node, invoke_id: str, cls: type[StateChart]) -> Node:
+def _child_node(node: Node, invoke_id: str, cls: type[StateChart[Any]]) -> Node:
     child = new_node(node.tree, cls, node, invoke_id)
     node.children[invoke_id] = child
     return child
@@ -128,21 +135,21 @@ def _child_node(node: Node, invoke_id: str, cls: type[StateChart]) -> Node:
 
 def _make_document_child(node: Node, invoke: Invoke, source: Invoker) -> DocumentHandle:
     chart = node.chart
-    definition = source._definition  # noqa: SLF001 - pinned
+    definition = source._definition
     if source.idlocation:
         _ensure_writable_target(source.idlocation, "<invoke> 'idlocation'")
         setattr(chart.model, source.idlocation, invoke.id)
     kind = definition.type
     if definition.typeexpr:
-        kind = source._eval(definition.typeexpr, machine=chart)  # noqa: SLF001 - pinned
+        kind = source._eval(definition.typeexpr, machine=chart)
     if kind not in VALID_INVOKE_TYPES:
         message = f"invoke type {kind!r} is not one of {sorted(map(str, VALID_INVOKE_TYPES))}"
         raise ValueError(message)
-    content = source._resolve_content(chart)  # noqa: SLF001 - pinned
+    content = source._resolve_content(chart)
     if content is None:
         message = "the invoke names no document"
         raise ValueError(message)
-    params = source._evaluate_params(chart)  # noqa: SLF001 - pinned
+    params = source._evaluate_params(chart)
     child = _child_node(node, invoke.id, document_class(source, content, invoke.id))
     child.source = content if isinstance(content, str) else ""
     child.params = params
@@ -151,7 +158,7 @@ def _make_document_child(node: Node, invoke: Invoke, source: Invoker) -> Documen
     return DocumentHandle(child, source)
 
 
-def document_class(source: Invoker, content: Any, invoke_id: str) -> type[StateChart]:
+def document_class(source: Invoker, content: Any, invoke_id: str) -> type[StateChart[Any]]:
     """Return the class of an invoked document."""
-    cls: type[StateChart] = source._create_child_class(content, invoke_id)  # noqa: SLF001 - pinned
+    cls: type[StateChart[Any]] = source._create_child_class(content, invoke_id)
     return cls

@@ -1,40 +1,14 @@
-"""System variables that a loaded document keeps as data: stored by what they say, not as objects.
-
-A document may assign `_event` or `_ioprocessors` to a variable of its data model (SCXML 5.10). The
-objects behind them hold the machine itself; a snapshot holds records, and a rebuilt chart gets
-views of its own machine again.
-"""
+"""System variables that a loaded document keeps as data: records in a snapshot, views in a chart."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
-from statemachine.io.system_variables import EventDataWrapper, IOProcessor, OriginTypeSCXML
+from statemachine.io.system_variables import EventDataWrapper, IOProcessor
 
-from machines.tree import Node, make_trigger
-from snapshots.codec import persistent
-
-
-@persistent("scxml.event")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EventRecord:
-    """What `_event` said when it was kept."""
-
-    event: str
-    internal: bool
-    send_id: str | None
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-
-
-@persistent("scxml.ioprocessors")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessorRecord:
-    """That `_ioprocessors`, or one of them, was kept."""
-
-
-DOCUMENT_TYPES: tuple[type, ...] = (EventRecord, ProcessorRecord, OriginTypeSCXML)
+from machines.engine.nodes import Node
+from machines.engine.triggers import make_trigger
+from machines.system_variables import EventRecord, ProcessorRecord
 
 
 def stored(fields: dict[str, Any]) -> dict[str, Any]:
@@ -73,10 +47,9 @@ def _from_record(value: Any, node: Node) -> Any:
     trigger = make_trigger(
         node.chart,
         value.event,
-        None,
-        value.args,
-        value.kwargs,
-        value.send_id,
+        args=value.args,
+        kwargs=value.kwargs,
+        send_id=value.send_id,
         internal=value.internal,
     )
     return EventDataWrapper(trigger_data=trigger)

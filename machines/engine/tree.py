@@ -8,132 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from statemachine import StateChart
-from statemachine.event import BoundEvent
-from statemachine.event_data import TriggerData
-
-from machines.names import Names, names_of
-from machines.queues import Queued, answer, reject
+from machines.engine.nodes import Arrival, Keeper, MakeChild, Node
+from machines.engine.queues import Queued, answer, reject
+from machines.engine.triggers import make_trigger, readdress
 from snapshots.ledgers.timers import ResumePolicy, Timer, Timers
 
 if TYPE_CHECKING:
-    from machines.engine import DurableEngine
-    from machines.invokes import Invoke
-    from machines.shared_state import Shared
+    from collections.abc import Mapping
+
+    from statemachine import StateChart
+    from statemachine.event_data import TriggerData
+
     from snapshots.clock import Clock
-
-
-@dataclass(slots=True)
-class Call:
-    """Work outside the chart that an invocation started."""
-
-    path: str
-    invoke: str
-    work: Callable[[], Any]
-    """Does the work: a plain function to be run in a thread, or one that gives a coroutine."""
-    is_async: bool
-    spec: Any = None
-    """What the state invokes, if it is one of this package's own (an effect)."""
-    context: Any = None
-    on_cancel: Callable[[], None] | None = None
-
-    @property
-    def key(self) -> tuple[str, str]:
-        """What names the work within its run."""
-        return self.path, self.invoke
-
-
-class Keeper(Protocol):
-    """What a tree of charts is kept by: it saves, does the outside work, and mends failures."""
-
-    has_loop: bool
-    """Whether an event loop runs what is a coroutine."""
-
-    def boundary(self, node: Node) -> None:
-        """Save: the macrostep of `node` is over and nothing that follows has begun."""
-
-    def begun(self, node: Node) -> None:
-        """Note that what the last boundary of `node` let begin has begun."""
-
-    def start(self, call: Call) -> None:
-        """Begin outside work, to be reported to `Tree.finish`."""
-
-    def stop(self, path: str, invoke: str) -> None:
-        """End outside work whose state was left; the save that says so is on disk."""
-
-    def post(self, function: Callable[[], object]) -> None:
-        """Have the tree's own thread call the function soon."""
-
-    def arrived(self) -> None:
-        """Save what came from outside, at once, and see that the tree runs."""
-
-    def wake(self) -> None:
-        """See that the tree runs until it has nothing to do."""
-
-    def failed(self, node: Node, item: Queued | None, error: Exception) -> bool:
-        """Mend the tree after an exception left the engine; False lets it go to the caller."""
-
-
-MakeChild = Callable[["Node", "Invoke", Any], Any]
-"""Makes the chart that a state invokes; returns its handle, raises what the parent is told."""
-
-
-@dataclass(slots=True)
-class Arrival:
-    """An event, or the end of an invocation, that came while a macrostep was being run."""
-
-    path: str
-    invoke: str | None
-    item: Queued
-
-
-@dataclass(slots=True, eq=False)
-class Node:
-    """One chart of the tree, and what the library keeps on threads and in closures."""
-
-    tree: Tree
-    parent: Node | None
-    id: str
-    """The invocation that this chart is, in its parent; empty for the root."""
-    cls: type[StateChart]
-    chart: StateChart = field(init=False)
-    engine: DurableEngine = field(init=False)
-    children: dict[str, Node] = field(default_factory=dict)
-    init: dict[str, Any] = field(default_factory=dict)
-    """Keyword arguments that the chart's constructor was given."""
-    shared: Shared | None = None
-    """The chart's own values of what its class shares between its machines."""
-    source: str | None = None
-    """Text of a child that was made from a document at run time."""
-    params: dict[str, Any] | None = None
-    finished: bool = False
-    output: Any = None
-    error: Any = None
-    fragment: bytes | None = None
-    """The chart as it was encoded last, None once it moved."""
-    link: Any = None
-    """What a document's chart sends to its parent through."""
-
-    @property
-    def path(self) -> str:
-        """Where the chart is in the tree: invoke ids from the root down."""
-        above = self.parent.path if self.parent is not None else ""
-        return f"{above}/{self.id}" if above else self.id
-
-    @property
-    def names(self) -> Names:
-        """The stable names of the chart's states."""
-        return names_of(self.cls)
-
-    def walk(self) -> Iterator[Node]:
-        """Yield the chart and all charts below it."""
-        yield self
-        for child in list(self.children.values()):
-            yield from child.walk()
 
 
 class Tree:
@@ -161,7 +49,7 @@ class Tree:
         self.pumping = False
         self.restoring = False
         self.thread = threading.get_ident()
-        self.former: StateChart | None = None
+        self.former: StateChart[Any] | None = None
         """The root chart that is being built anew in place, for who holds it."""
         self.running: Node | None = None
         """The chart that is inside a macrostep."""
@@ -289,7 +177,7 @@ class Tree:
             answer(item.trigger, None)
             return
         if item.trigger.machine is not node.chart:
-            item = arrival.item = _readdress(item, node.chart)
+            item = arrival.item = readdress(item, node.chart)
         if arrival.invoke is None:
             self.enqueue(node, item)
             return
@@ -305,7 +193,12 @@ class Tree:
             node.engine.invokes.expire(timer)
             return
         trigger = make_trigger(
-            node.chart, timer.event, timer.name, timer.args, timer.kwargs, timer.send_id
+            node.chart,
+            timer.event,
+            timer.name,
+            args=timer.args,
+            kwargs=timer.kwargs,
+            send_id=timer.send_id,
         )
         self.enqueue(node, Queued(timer.due, timer.seq, trigger))
 
@@ -394,37 +287,6 @@ class Tree:
     def is_sync(self) -> bool:
         """Whether every chart of the tree runs without awaiting anything."""
         return self.root is None or all(not node.engine.is_async for node in self.root.walk())
-
-
-def _readdress(item: Queued, chart: StateChart) -> Queued:
-    old = item.trigger
-    assert old.event is not None
-    trigger = make_trigger(
-        chart, str(old.event), old.event.name, old.args, old.kwargs, old.send_id
-    )
-    trigger.future = old.future
-    return Queued(item.at, item.seq, trigger)
-
-
-def make_trigger(
-    chart: StateChart,
-    event: str | None,
-    name: str | None = None,
-    args: tuple[Any, ...] = (),
-    kwargs: dict[str, Any] | None = None,
-    send_id: str | None = None,
-    *,
-    internal: bool = False,
-) -> TriggerData:
-    """Return an event for a chart, without a delay, as `chart.send` would make it."""
-    assert event is not None
-    if name is None:
-        known = getattr(type(chart), event, None)
-        name = getattr(known, "name", None) or event
-    bound = BoundEvent(event, name=name, internal=internal, _sm=chart)
-    trigger = TriggerData(machine=chart, event=bound, send_id=send_id, args=args)
-    trigger.kwargs = dict(kwargs or {})
-    return trigger
 
 
 def drive(tree: Tree) -> None:

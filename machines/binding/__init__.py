@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from statemachine import StateChart
-
-from machines.adopting import adopt
-from machines.capturing import tree_fields
+from machines.binding.adopting import adopt
+from machines.binding.capturing import tree_fields
+from machines.binding.loose import Loose
+from machines.binding.planting import make_child, plant
+from machines.binding.rebuilding import grow, resume
 from machines.definition import Machine
+from machines.engine.tree import Tree
 from machines.errors import DefinitionError, DriftError
-from machines.loose import Loose
-from machines.planting import make_child, plant
-from machines.rebuilding import grow, resume
 from machines.shape import drift, shape_of
-from machines.tree import Tree
 from snapshots.clock import Clock, SystemClock
 from snapshots.codec import load
 from snapshots.layout import join
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from statemachine import StateChart
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,9 @@ class Snapshot:
         return value
 
 
-def capture(chart: StateChart, *, types: Iterable[type] = (), context: type | None = None) -> Snapshot:
+def capture(
+    chart: StateChart[Any], *, types: Iterable[type] = (), context: type | None = None
+) -> Snapshot:
     """Return the snapshot of a chart at rest, of this package's engine or of the library's.
 
     `types` are classes that its values have, `context` the class of its model if it is not named
@@ -58,13 +62,13 @@ def capture(chart: StateChart, *, types: Iterable[type] = (), context: type | No
 
 
 def rebuild(
-    chart: type[StateChart],
+    chart: type[StateChart[Any]],
     snapshot: Snapshot | bytes,
     *,
     types: Iterable[type] = (),
     context: type | None = None,
     clock: Clock | None = None,
-) -> StateChart:
+) -> StateChart[Any]:
     """Return a new chart that goes on where the captured one stopped.
 
     What was invoked starts again, timers keep their due time. A synchronous chart finishes a turn
@@ -85,8 +89,11 @@ def rebuild(
 
 
 def start(
-    chart: type[StateChart] | Machine, given: dict[str, Any] | None = None, *, clock: Clock | None = None
-) -> StateChart:
+    chart: type[StateChart[Any]] | Machine,
+    given: dict[str, Any] | None = None,
+    *,
+    clock: Clock | None = None,
+) -> StateChart[Any]:
     """Return a new chart under the durable engine that belongs to no run, with an input."""
     machine = Machine.of(chart)
     tree = _loose_tree(clock)

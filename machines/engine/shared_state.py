@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from types import CellType, FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from statemachine import StateChart
 from statemachine.contrib.weighted import _WeightedGroup
 from statemachine.io.system_variables import IOProcessor, SessionData
 
 from machines.names import every_state
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+
+    from statemachine import StateChart
 
 _INITIALISERS = (
     "create_datamodel_action_callable.<locals>.datamodel",
@@ -45,11 +48,11 @@ class SharedCells:
         return self.locks.setdefault(asyncio.get_running_loop(), asyncio.Lock())
 
 
-_CACHE: WeakKeyDictionary[type[StateChart], SharedCells | None] = WeakKeyDictionary()
+_CACHE: WeakKeyDictionary[type[StateChart[Any]], SharedCells | None] = WeakKeyDictionary()
 # A cache of a pure function of an immutable class; it holds nothing that outlives the class.
 
 
-def shared_cells(chart: type[StateChart]) -> SharedCells | None:
+def shared_cells(chart: type[StateChart[Any]]) -> SharedCells | None:
     """Return what a class shares between its machines, None for an ordinary class."""
     if chart not in _CACHE:
         flags = [_cell(f, "initialized") for f in _functions(chart, _INITIALISERS)]
@@ -64,7 +67,7 @@ def shared_cells(chart: type[StateChart]) -> SharedCells | None:
     return _CACHE[chart]
 
 
-def _functions(chart: type[StateChart], suffixes: tuple[str, ...]) -> Iterator[FunctionType]:
+def _functions(chart: type[StateChart[Any]], suffixes: tuple[str, ...]) -> Iterator[FunctionType]:
     for specs in _spec_lists(chart):
         for spec in specs:
             function = spec.func
@@ -74,7 +77,7 @@ def _functions(chart: type[StateChart], suffixes: tuple[str, ...]) -> Iterator[F
                     yield function
 
 
-def _spec_lists(chart: type[StateChart]) -> Iterator[Any]:
+def _spec_lists(chart: type[StateChart[Any]]) -> Iterator[Any]:
     for state in every_state(list(chart.states)):
         yield state._specs  # noqa: SLF001 - pinned
         for transition in state.transitions:
@@ -86,7 +89,7 @@ def _cell(function: FunctionType, name: str) -> CellType:
     return function.__closure__[function.__code__.co_freevars.index(name)]
 
 
-def _interpreter(chart: type[StateChart]) -> Any:
+def _interpreter(chart: type[StateChart[Any]]) -> Any:
     prepare: Callable[..., Any] | None = chart.__dict__.get("prepare_event")
     owner = getattr(prepare, "__self__", None)
     return owner if hasattr(owner, "sessions") else None
@@ -108,7 +111,7 @@ class Shared:
     _lent: list[Any] = field(default_factory=list)
 
     @classmethod
-    def of(cls, chart: type[StateChart]) -> Shared | None:
+    def of(cls, chart: type[StateChart[Any]]) -> Shared | None:
         """Return fresh values for a new machine, None if its class shares nothing."""
         cells = shared_cells(chart)
         if cells is None:
@@ -122,7 +125,7 @@ class Shared:
         return made
 
     @asynccontextmanager
-    async def lent(self, machine: StateChart, *, waits: bool) -> AsyncIterator[None]:
+    async def lent(self, machine: StateChart[Any], *, waits: bool) -> AsyncIterator[None]:
         """Lend the values for one step; a step that awaits keeps the class's others waiting."""
         if waits:
             async with self.cells.lock():
@@ -138,7 +141,7 @@ class Shared:
         finally:
             self.take_back(machine)
 
-    def lend(self, machine: StateChart) -> None:
+    def lend(self, machine: StateChart[Any]) -> None:
         """Put the machine's values where the class keeps them."""
         cells = self.cells
         self._lent = [cell.cell_contents for cell in cells.flags]
@@ -151,7 +154,7 @@ class Shared:
         if cells.interpreter is not None:
             self._lend_session(machine)
 
-    def _lend_session(self, machine: StateChart) -> None:
+    def _lend_session(self, machine: StateChart[Any]) -> None:
         interpreter = self.cells.interpreter
         if self.processor is None or self.processor._machine is not machine:  # noqa: SLF001 - pinned
             self.processor = IOProcessor(interpreter, machine=machine)
@@ -163,7 +166,7 @@ class Shared:
         self._lent.append(interpreter.sessions.get(machine.name))
         interpreter.sessions[machine.name] = session
 
-    def take_back(self, machine: StateChart) -> None:
+    def take_back(self, machine: StateChart[Any]) -> None:
         """Keep what the step made of the values, and restore what the class had."""
         cells = self.cells
         lent, self._lent = self._lent, []
@@ -214,7 +217,5 @@ def _pack(generator: random.Random) -> dict[str, Any]:
 
 def _unpack(stored: dict[str, Any]) -> tuple[Any, ...]:
     words = stored["words"]
-    internal = tuple(
-        int.from_bytes(words[at : at + 4], "little") for at in range(0, len(words), 4)
-    )
+    internal = tuple(int.from_bytes(words[at : at + 4], "little") for at in range(0, len(words), 4))
     return stored["version"], internal, stored["gauss"]

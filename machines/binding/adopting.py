@@ -7,28 +7,32 @@ its engine, queues and threads becomes a tree.
 from __future__ import annotations
 
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from statemachine import StateChart
 from statemachine.engines.async_ import AsyncEngine
 
-from machines.engine import DurableAsyncEngine, DurableSyncEngine
-from machines.invokes import Invoke, Marked, kind_of, source_of
-from machines.planting import new_node
-from machines.queues import Queued
-from machines.tree import Keeper, MakeChild, Node, Tree
-from snapshots.clock import Clock
+from machines.binding.planting import new_node
+from machines.engine.engines import DurableAsyncEngine, DurableSyncEngine
+from machines.engine.invokes import Invoke, Marked, kind_of, source_of
+from machines.engine.nodes import Keeper, MakeChild, Node
+from machines.engine.queues import Queued
+from machines.engine.tree import Tree
 from snapshots.ledgers.timers import Timer
 
+if TYPE_CHECKING:
+    from statemachine import StateChart
 
-def adopt(chart: StateChart, clock: Clock, keeper: Keeper, make_child: MakeChild) -> Tree:
+    from snapshots.clock import Clock
+
+
+def adopt(chart: StateChart[Any], clock: Clock, keeper: Keeper, make_child: MakeChild) -> Tree:
     """Return a tree that says what a chart of the library's engine holds. The chart is not changed."""
     tree = Tree(clock, keeper, make_child)
     tree.root = _adopt_node(tree, chart, None, "")
     return tree
 
 
-def _adopt_node(tree: Tree, chart: StateChart, parent: Node | None, name: str) -> Node:
+def _adopt_node(tree: Tree, chart: StateChart[Any], parent: Node | None, name: str) -> Node:
     node = new_node(tree, type(chart), parent, name)
     node.chart = chart
     library: Any = chart._engine  # noqa: SLF001 - pinned
@@ -44,7 +48,7 @@ def _adopt_node(tree: Tree, chart: StateChart, parent: Node | None, name: str) -
     return node
 
 
-def _adopt_shared(node: Node, chart: StateChart) -> None:
+def _adopt_shared(node: Node, chart: StateChart[Any]) -> None:
     if node.shared is None:
         return
     cells = node.shared.cells
@@ -97,7 +101,9 @@ def _adopt_invokes(node: Node, library: Any) -> None:
         callbacks = invokes.callbacks(name)
         callback = callbacks[index % len(callbacks)]
         invokes.spawned += 1
-        invoke = Invoke(found.invokeid, name, index % len(callbacks), kind_of(callback), found.ctx.kwargs)
+        invoke = Invoke(
+            found.invokeid, name, index % len(callbacks), kind_of(callback), found.ctx.kwargs
+        )
         invoke.sent = invoke.terminated = found.terminated
         invoke.cancelled = found.ctx.cancelled.is_set()
         invoke.handler = source_of(callback)

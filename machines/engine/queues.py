@@ -7,12 +7,14 @@ in which it was created.
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Callable
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from statemachine.event_data import TriggerData
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @dataclass(slots=True)

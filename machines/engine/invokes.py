@@ -8,7 +8,6 @@ tree's keeper; here is only what a snapshot holds of it.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Literal
@@ -24,16 +23,19 @@ from statemachine.invoke import (
 )
 from statemachine.io.invoke import Invoker
 
-from machines.queues import Queued
-from machines.tree import Call, make_trigger
+from machines.engine.nodes import Call
+from machines.engine.queues import Queued
+from machines.engine.triggers import make_trigger
 from snapshots.ledgers.timers import Timer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from statemachine.callbacks import CallbackWrapper
     from statemachine.event_data import TriggerData
 
-    from machines.engine import DurableEngine
-    from machines.tree import Node
+    from machines.engine.nodes import Node
+    from machines.engine.turns import DurableEngine
 
 Kind = Literal["call", "effect", "gate", "child", "timeout"]
 
@@ -267,7 +269,8 @@ class Invokes(InvokeManager):
         handler = fresh(source)
         spec = None
         if invoke.kind == "effect":
-            spec, work, is_async = handler, *handler.bind(context)
+            spec = handler
+            work, is_async = handler.bind(context)
         elif handler is not None:
             invoke.handler = handler
             is_async = iscoroutinefunction(handler.run)

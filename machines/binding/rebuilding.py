@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from statemachine import StateChart
 from statemachine.model import Model
 from statemachine.orderedset import OrderedSet
 
-from machines.capturing import Value, check_configuration
+from machines.binding.capturing import Value, check_configuration
+from machines.binding.documents import revived
+from machines.binding.planting import ParentLink, document_class, handle_of, new_node
 from machines.definition import Machine, takes_model
-from machines.documents import revived
-from machines.engine import INITIAL, construct
+from machines.engine.engines import construct
+from machines.engine.invokes import Invoke, Marked, fresh, source_of
+from machines.engine.nodes import Arrival, Node
+from machines.engine.queues import Queued
+from machines.engine.tree import Tree
+from machines.engine.triggers import make_trigger
+from machines.engine.turns import INITIAL
 from machines.errors import DefinitionError, IllegalConfigurationError
-from machines.invokes import Invoke, Marked, fresh, source_of
-from machines.planting import ParentLink, document_class, handle_of, new_node
-from machines.queues import Queued
-from machines.tree import Arrival, Node, Tree, make_trigger
 from snapshots.ledgers.timers import Timer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from statemachine import StateChart
 
 
 def grow(tree: Tree, machine: Machine, value: Value) -> None:
@@ -117,7 +123,7 @@ def grow_model(machine: Machine, value: Value) -> Any:
         model: Any = Model()
         vars(model).update(fields)
         return model
-    cls = machine.class_of(name)
+    cls: Any = machine.class_of(name)
     if hasattr(cls, "model_construct"):
         return cls.model_construct(**fields)
     model = cls.__new__(cls)
@@ -137,7 +143,7 @@ def _check_engine(node: Node, machine: Machine, value: Value) -> None:
         )
 
 
-def _child_class(node: Node, invoke: Invoke, stored: Value) -> type[StateChart]:
+def _child_class(node: Node, invoke: Invoke, stored: Value) -> type[StateChart[Any]]:
     source = invoke_source(node, invoke)
     if "source" in stored:
         text = stored["source"]
@@ -160,9 +166,9 @@ def grow_queued(node: Node, value: Value) -> Queued:
         node.chart,
         value["event"],
         value.get("name", value["event"]),
-        tuple(value.get("args", ())),
-        kwargs,
-        value.get("send_id"),
+        args=tuple(value.get("args", ())),
+        kwargs=kwargs,
+        send_id=value.get("send_id"),
         internal=bool(value.get("internal")),
     )
     return Queued(int(value["at"]), int(value["seq"]), trigger)

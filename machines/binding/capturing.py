@@ -6,22 +6,26 @@ Every item is guarded by a chart that behaves differently without it (`tools/equ
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from statemachine import StateChart
 from statemachine.model import Model
 from statemachine.state import InstanceState
 
-from machines.definition import Machine
-from machines.documents import stored
-from machines.engine import INITIAL
+from machines.binding.documents import stored
+from machines.engine.turns import INITIAL
 from machines.errors import DefinitionError, IllegalConfigurationError
-from machines.invokes import Invoke, Marked
-from machines.names import Names
-from machines.queues import Queued
-from machines.tree import Arrival, Node, Tree
 from snapshots.layout import join, quote
-from snapshots.ledgers.timers import Timer
+
+if TYPE_CHECKING:
+    from statemachine import StateChart
+
+    from machines.definition import Machine
+    from machines.engine.invokes import Invoke, Marked
+    from machines.engine.nodes import Arrival, Node
+    from machines.engine.queues import Queued
+    from machines.engine.tree import Tree
+    from machines.names import Names
+    from snapshots.ledgers.timers import Timer
 
 LIBRARY_ATTRIBUTES = frozenset({
     "model", "history_values", "state_field", "start_configuration_values", "_callbacks",
@@ -59,7 +63,7 @@ def node_bytes(node: Node, machine: Machine, root: str) -> bytes:
         quote(key) + b":" + node_bytes(child, machine, f"{root}.children.{key}")
         for key, child in node.children.items()
     )
-    return b"%b,\"children\":{%b}}" % (node.fragment[:-1], below)
+    return b'%b,"children":{%b}}' % (node.fragment[:-1], below)
 
 
 def tree_bytes(tree: Tree, machine: Machine) -> bytes:
@@ -114,7 +118,7 @@ def _name_or_none(names: Names, state: Any) -> str | None:
     return None if state is None else names.name(state)
 
 
-def own_attributes(chart: StateChart, transient: frozenset[str] = frozenset()) -> Value:
+def own_attributes(chart: StateChart[Any], transient: frozenset[str] = frozenset()) -> Value:
     """Return what a chart, not the library, put on itself."""
     return {
         key: value
@@ -142,61 +146,69 @@ def read_queued(item: Queued) -> Value:
     trigger = item.trigger
     assert trigger.event is not None
     kwargs = {key: value for key, value in trigger.kwargs.items() if key != "_invoke_session"}
-    return _without_empty({
-        "event": str(trigger.event),
-        "name": trigger.event.name,
-        "internal": trigger.event.internal or None,
-        "send_id": trigger.send_id,
-        "args": list(trigger.args),
-        "kwargs": stored(kwargs),
-        "at": item.at,
-        "seq": item.seq,
-    })
+    return _without_empty(
+        {
+            "event": str(trigger.event),
+            "name": trigger.event.name,
+            "internal": trigger.event.internal or None,
+            "send_id": trigger.send_id,
+            "args": list(trigger.args),
+            "kwargs": stored(kwargs),
+            "at": item.at,
+            "seq": item.seq,
+        }
+    )
 
 
 def read_timer(timer: Timer) -> Value:
     """Return what a snapshot holds of a timer."""
-    return _without_empty({
-        "id": timer.id,
-        "node": timer.path,
-        "due": timer.due,
-        "seq": timer.seq,
-        "event": timer.event,
-        "name": timer.name,
-        "send_id": timer.send_id,
-        "args": list(timer.args),
-        "kwargs": timer.kwargs,
-        "policy": timer.policy,
-        "span": timer.span,
-        "invoke": timer.invoke,
-    })
+    return _without_empty(
+        {
+            "id": timer.id,
+            "node": timer.path,
+            "due": timer.due,
+            "seq": timer.seq,
+            "event": timer.event,
+            "name": timer.name,
+            "send_id": timer.send_id,
+            "args": list(timer.args),
+            "kwargs": timer.kwargs,
+            "policy": timer.policy,
+            "span": timer.span,
+            "invoke": timer.invoke,
+        }
+    )
 
 
 def read_marked(mark: Marked) -> Value:
     """Return what a snapshot holds of an invoke that is not spawned yet."""
-    return _without_empty({
-        "id": mark.id,
-        "state": mark.state,
-        "index": mark.index,
-        "order": mark.order,
-        "kwargs": mark.kwargs,
-    })
+    return _without_empty(
+        {
+            "id": mark.id,
+            "state": mark.state,
+            "index": mark.index,
+            "order": mark.order,
+            "kwargs": mark.kwargs,
+        }
+    )
 
 
 def read_invoke(invoke: Invoke) -> Value:
     """Return what a snapshot holds of an invocation."""
-    return _without_empty({
-        "id": invoke.id,
-        "state": invoke.state,
-        "index": invoke.index,
-        "kind": invoke.kind,
-        "kwargs": invoke.kwargs,
-        "attempt": invoke.attempt,
-        "sent": invoke.sent or None,
-        "terminated": invoke.terminated or None,
-        "cancelled": invoke.cancelled or None,
-        **invoke.extra,
-    })
+    return _without_empty(
+        {
+            "id": invoke.id,
+            "state": invoke.state,
+            "index": invoke.index,
+            "kind": invoke.kind,
+            "kwargs": invoke.kwargs,
+            "attempt": invoke.attempt,
+            "sent": invoke.sent or None,
+            "terminated": invoke.terminated or None,
+            "cancelled": invoke.cancelled or None,
+            **invoke.extra,
+        }
+    )
 
 
 def read_arrival(arrival: Arrival) -> Value:

@@ -1,37 +1,36 @@
-"""The durable engine: python-statemachine's engine with a save between a macrostep and what follows.
+"""A chart's turn: the library's processing loop, with a boundary where a macrostep ends.
 
 The library's engines loop over: run a macrostep, spawn the invokes of the states that were
-entered, take the next external event. This one does the same in the same order, and hands its
-tree the boundary after each macrostep that did anything, and where a macrostep ends the machine.
+entered, take the next external event. This does the same in the same order, and hands its tree
+the boundary after each macrostep that did anything, and where a macrostep ends the machine.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Callable
 from contextvars import Context, copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from statemachine import State, StateChart
-from statemachine.engines.async_ import AsyncEngine
 from statemachine.engines.base import _processing_step, _running_engine
-from statemachine.engines.sync import SyncEngine
 from statemachine.event import BoundEvent, _event_data_kwargs
-from statemachine.event_data import TriggerData
 from statemachine.exceptions import TransitionNotAllowed
 from statemachine.orderedset import OrderedSet
 
+from machines.engine.invokes import Invokes
+from machines.engine.queues import Answer, ExternalQueue, Queued, answer
+from machines.engine.triggers import make_trigger
 from machines.errors import MicrostepLimitError
-from machines.invokes import Invokes
-from machines.queues import Answer, ExternalQueue, Queued, answer
-from machines.tree import make_trigger
 from machines.limits import MICROSTEPS_MAX
 
 if TYPE_CHECKING:
-    import asyncio
 
-    from machines.tree import Node, Tree
+    from statemachine import State, StateChart
+    from statemachine.event_data import TriggerData
+
+    from machines.engine.nodes import Node
+    from machines.engine.tree import Tree
 
 DOUBT_PREFIX = "error.indoubt"
 RESERVED = frozenset(_event_data_kwargs)
@@ -44,7 +43,7 @@ class DurableEngine:
     """What both durable engines do alike; mixed in before one of the library's engines."""
 
     is_async: bool
-    sm: StateChart
+    sm: StateChart[Any]
     external_queue: Any
     internal_queue: Any
     _invoke_manager: Any
@@ -95,7 +94,7 @@ class DurableEngine:
         trigger = make_trigger(self.sm, INITIAL, INITIAL, kwargs=kwargs)
         self.tree.accept(self.node, trigger, inside=True)
 
-    def put(self, trigger_data: TriggerData, internal: bool = False) -> None:  # noqa: FBT001, FBT002 - the library's signature
+    def put(self, trigger_data: TriggerData, internal: bool = False) -> None:
         """Take an event; see the library's `BaseEngine.put`."""
         tree = self.tree
         if tree.restoring:
@@ -293,124 +292,8 @@ def enables(transition: Any, event: Any) -> bool:
     return bool(transition.match(event))
 
 
-class DurableSyncEngine(DurableEngine, SyncEngine):
-    """The durable engine of a chart without coroutine callbacks."""
-
-    is_async = False
-
-    def activate_initial_state(self, **kwargs: Any) -> Any:
-        """Run what is queued, the entering of the initial state first."""
-        del kwargs
-        return self.processing_loop()
-
-    def processing_loop(self) -> Any:
-        """Run the tree, unless it is being run; return the answer to the newest event."""
-        if self.tree.thread != threading.get_ident():
-            return None
-        waiting, self.asked = self.asked, None
-        self.tree.keeper.wake()
-        return waiting.result() if waiting is not None else None
-
-    def microstep(self, transitions: list[Any], trigger_data: TriggerData) -> Any:
-        """See the library; counted."""
-        self.count_microstep()
-        return super().microstep(transitions, trigger_data)
-
-    def select_transitions(self, trigger_data: TriggerData) -> OrderedSet[Any]:
-        """See the library; an effect in doubt is taken only by who names it."""
-        return self._select_transitions(trigger_data, enables)
-
-    def _handle_final_state(self, target: State, on_entry_result: list[Any]) -> None:
-        self.note_output(target, on_entry_result)
-        super()._handle_final_state(target, on_entry_result)
-
-
-class DurableAsyncEngine(DurableEngine, AsyncEngine):
-    """The durable engine of a chart that has coroutine callbacks."""
-
-    is_async = True
-
-    def activate_initial_state(self, **kwargs: Any) -> Any:
-        """Run what is queued, the entering of the initial state first."""
-        del kwargs
-        return self.processing_loop()
-
-    def new_answer(self) -> Any:
-        """Return a future of the running loop; without one, nobody can wait."""
-        import asyncio  # noqa: PLC0415 - only where the loop is the subject
-
-        try:
-            return asyncio.get_running_loop().create_future()
-        except RuntimeError:
-            return None
-
-    def processing_loop(self, caller_future: asyncio.Future[object] | None = None) -> Any:
-        """See that the tree runs; give the caller's answer, or its first rest, to be awaited."""
-        if self.tree.thread != threading.get_ident():
-            return NOTHING
-        self.asked = None
-        self.tree.keeper.wake()
-        if caller_future is not None:
-            return caller_future
-        return NOTHING if self.tree.running is not None else self.tree.at_rest()
-
-    async def microstep(self, transitions: list[Any], trigger_data: TriggerData) -> Any:
-        """See the library; counted."""
-        self.count_microstep()
-        return await super().microstep(transitions, trigger_data)
-
-    async def select_transitions(self, trigger_data: TriggerData) -> OrderedSet[Any]:
-        """See the library; an effect in doubt is taken only by who names it."""
-        return await self._select_transitions(trigger_data, enables)
-
-    def _handle_final_state(self, target: State, on_entry_result: list[Any]) -> None:
-        self.note_output(target, on_entry_result)
-        super()._handle_final_state(target, on_entry_result)
-
-
 def outside_context() -> Context:
     """Return a context like this one in which no chart's step is running."""
     context = copy_context()
     context.run(_running_engine.set, None)
     return context
-
-
-class _Nothing(Awaitable[None]):
-    """What a callback gets that sends to its own running tree: there is nothing to wait for."""
-
-    def __await__(self) -> Generator[Any, None, None]:
-        return
-        yield
-
-
-NOTHING = _Nothing()
-
-
-def construct(node: Node, *args: Any, attributes: dict[str, Any], **kwargs: Any) -> StateChart:
-    """Make the node's chart, with a durable engine in place of the library's.
-
-    The engine comes in through an instance attribute that hides `_get_engine` while the
-    constructor runs, and is gone afterwards, so that a copy of the chart gets an engine of its
-    own. `attributes` are on the chart before its callbacks are resolved, since guards may name
-    them, and again afterwards, since its constructor may set them anew.
-    """
-    former = node.tree.former if node.parent is None else None
-    chart: StateChart = former if former is not None else node.cls.__new__(node.cls)
-    own = vars(chart)
-    own.clear()
-    own.update(attributes)
-
-    def engine() -> DurableEngine:
-        kind = DurableAsyncEngine if chart._callbacks.has_async_callbacks else DurableSyncEngine  # noqa: SLF001 - pinned
-        made = kind(chart)
-        node.chart = chart
-        made.install(node)
-        return made
-
-    own["_get_engine"] = engine
-    try:
-        chart.__init__(*args, **kwargs)  # type: ignore[misc]
-    finally:
-        own.pop("_get_engine", None)
-    own.update(attributes)
-    return chart

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from machines.queues import Queued
-from machines.tree import Call, Node, Tree, drive
+from machines.engine.nodes import Call, Node
+from machines.engine.tree import Tree, drive
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from machines.engine.queues import Queued
 
 
 class Loose:

@@ -1,0 +1,136 @@
+"""The durable engines: python-statemachine's own, with turns that are saved in between."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Awaitable, Generator
+from typing import TYPE_CHECKING, Any
+
+from statemachine.engines.async_ import AsyncEngine
+from statemachine.engines.sync import SyncEngine
+from statemachine.orderedset import OrderedSet
+
+from machines.engine.turns import DurableEngine, enables
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from statemachine import State, StateChart
+    from statemachine.event_data import TriggerData
+
+    from machines.engine.nodes import Node
+
+class DurableSyncEngine(DurableEngine, SyncEngine):
+    """The durable engine of a chart without coroutine callbacks."""
+
+    is_async = False
+
+    def activate_initial_state(self, **kwargs: Any) -> Any:
+        """Run what is queued, the entering of the initial state first."""
+        del kwargs
+        return self.processing_loop()
+
+    def processing_loop(self) -> Any:
+        """Run the tree, unless it is being run; return the answer to the newest event."""
+        if self.tree.thread != threading.get_ident():
+            return None
+        waiting, self.asked = self.asked, None
+        self.tree.keeper.wake()
+        return waiting.result() if waiting is not None else None
+
+    def microstep(self, transitions: list[Any], trigger_data: TriggerData) -> Any:
+        """See the library; counted."""
+        self.count_microstep()
+        return super().microstep(transitions, trigger_data)
+
+    def select_transitions(self, trigger_data: TriggerData) -> OrderedSet[Any]:
+        """See the library; an effect in doubt is taken only by who names it."""
+        return self._select_transitions(trigger_data, enables)
+
+    def _handle_final_state(self, target: State, on_entry_result: list[Any]) -> None:
+        self.note_output(target, on_entry_result)
+        super()._handle_final_state(target, on_entry_result)
+
+
+class DurableAsyncEngine(DurableEngine, AsyncEngine):
+    """The durable engine of a chart that has coroutine callbacks."""
+
+    is_async = True
+
+    def activate_initial_state(self, **kwargs: Any) -> Any:
+        """Run what is queued, the entering of the initial state first."""
+        del kwargs
+        return self.processing_loop()
+
+    def new_answer(self) -> Any:
+        """Return a future of the running loop; without one, nobody can wait."""
+        import asyncio
+
+        try:
+            return asyncio.get_running_loop().create_future()
+        except RuntimeError:
+            return None
+
+    def processing_loop(self, caller_future: asyncio.Future[object] | None = None) -> Any:
+        """See that the tree runs; give the caller's answer, or its first rest, to be awaited."""
+        if self.tree.thread != threading.get_ident():
+            return NOTHING
+        self.asked = None
+        self.tree.keeper.wake()
+        if caller_future is not None:
+            return caller_future
+        return NOTHING if self.tree.running is not None else self.tree.at_rest()
+
+    async def microstep(self, transitions: list[Any], trigger_data: TriggerData) -> Any:
+        """See the library; counted."""
+        self.count_microstep()
+        return await super().microstep(transitions, trigger_data)
+
+    async def select_transitions(self, trigger_data: TriggerData) -> OrderedSet[Any]:
+        """See the library; an effect in doubt is taken only by who names it."""
+        return await self._select_transitions(trigger_data, enables)
+
+    def _handle_final_state(self, target: State, on_entry_result: list[Any]) -> None:
+        self.note_output(target, on_entry_result)
+        super()._handle_final_state(target, on_entry_result)
+
+
+class _Nothing(Awaitable[None]):
+    """What a callback gets that sends to its own running tree: there is nothing to wait for."""
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return
+        yield
+
+
+NOTHING = _Nothing()
+
+
+def construct(node: Node, *args: Any, attributes: dict[str, Any], **kwargs: Any) -> StateChart[Any]:
+    """Make the node's chart, with a durable engine in place of the library's.
+
+    The engine comes in through an instance attribute that hides `_get_engine` while the
+    constructor runs, and is gone afterwards, so that a copy of the chart gets an engine of its
+    own. `attributes` are on the chart before its callbacks are resolved, since guards may name
+    them, and again afterwards, since its constructor may set them anew.
+    """
+    former = node.tree.former if node.parent is None else None
+    chart: StateChart[Any] = former if former is not None else node.cls.__new__(node.cls)
+    own = vars(chart)
+    own.clear()
+    own.update(attributes)
+
+    def engine() -> DurableEngine:
+        kind = DurableAsyncEngine if chart._callbacks.has_async_callbacks else DurableSyncEngine
+        made = kind(chart)
+        node.chart = chart
+        made.install(node)
+        return made
+
+    own["_get_engine"] = engine
+    try:
+        chart.__init__(*args, **kwargs)  # type: ignore[misc]
+    finally:
+        own.pop("_get_engine", None)
+    own.update(attributes)
+    return chart

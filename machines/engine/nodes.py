@@ -1,0 +1,132 @@
+"""The parts of a tree of charts: its nodes, what they call outside, and who keeps them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from machines.names import Names, names_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from statemachine import StateChart
+
+    from machines.engine.invokes import Invoke
+    from machines.engine.queues import Queued
+    from machines.engine.shared_state import Shared
+    from machines.engine.tree import Tree
+    from machines.engine.turns import DurableEngine
+
+
+@dataclass(slots=True)
+class Call:
+    """Work outside the chart that an invocation started."""
+
+    path: str
+    invoke: str
+    work: Callable[[], Any]
+    """Does the work: a plain function to be run in a thread, or one that gives a coroutine."""
+    is_async: bool
+    spec: Any = None
+    """What the state invokes, if it is one of this package's own (an effect)."""
+    context: Any = None
+    on_cancel: Callable[[], None] | None = None
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What names the work within its run."""
+        return self.path, self.invoke
+
+
+class Keeper(Protocol):
+    """What a tree of charts is kept by: it saves, does the outside work, and mends failures."""
+
+    @property
+    def has_loop(self) -> bool:
+        """Whether an event loop runs what is a coroutine."""
+
+    def boundary(self, node: Node) -> None:
+        """Save: the macrostep of `node` is over and nothing that follows has begun."""
+
+    def begun(self, node: Node) -> None:
+        """Note that what the last boundary of `node` let begin has begun."""
+
+    def start(self, call: Call) -> None:
+        """Begin outside work, to be reported to `Tree.finish`."""
+
+    def stop(self, path: str, invoke: str) -> None:
+        """End outside work whose state was left; the save that says so is on disk."""
+
+    def post(self, function: Callable[[], object]) -> None:
+        """Have the tree's own thread call the function soon."""
+
+    def arrived(self) -> None:
+        """Save what came from outside, at once, and see that the tree runs."""
+
+    def wake(self) -> None:
+        """See that the tree runs until it has nothing to do."""
+
+    def failed(self, node: Node, item: Queued | None, error: Exception) -> bool:
+        """Mend the tree after an exception left the engine; False lets it go to the caller."""
+
+
+class MakeChild(Protocol):
+    """Makes the chart that a state invokes."""
+
+    def __call__(self, node: Node, invoke: Invoke, source: Any, /) -> Any:
+        """Return the chart's handle; raise what its parent is told."""
+
+
+@dataclass(slots=True)
+class Arrival:
+    """An event, or the end of an invocation, that came while a macrostep was being run."""
+
+    path: str
+    invoke: str | None
+    item: Queued
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """One chart of the tree, and what the library keeps on threads and in closures."""
+
+    tree: Tree
+    parent: Node | None
+    id: str
+    """The invocation that this chart is, in its parent; empty for the root."""
+    cls: type[StateChart[Any]]
+    chart: StateChart[Any] = field(init=False)
+    engine: DurableEngine = field(init=False)
+    children: dict[str, Node] = field(default_factory=dict)
+    init: dict[str, Any] = field(default_factory=dict)
+    """Keyword arguments that the chart's constructor was given."""
+    shared: Shared | None = None
+    """The chart's own values of what its class shares between its machines."""
+    source: str | None = None
+    """Text of a child that was made from a document at run time."""
+    params: dict[str, Any] | None = None
+    finished: bool = False
+    output: Any = None
+    error: Any = None
+    fragment: bytes | None = None
+    """The chart as it was encoded last, None once it moved."""
+    link: Any = None
+    """What a document's chart sends to its parent through."""
+
+    @property
+    def path(self) -> str:
+        """Where the chart is in the tree: invoke ids from the root down."""
+        above = self.parent.path if self.parent is not None else ""
+        return f"{above}/{self.id}" if above else self.id
+
+    @property
+    def names(self) -> Names:
+        """The stable names of the chart's states."""
+        return names_of(self.cls)
+
+    def walk(self) -> Iterator[Node]:
+        """Yield the chart and all charts below it."""
+        yield self
+        for child in list(self.children.values()):
+            yield from child.walk()
