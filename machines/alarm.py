@@ -6,7 +6,7 @@ import asyncio
 import heapq
 from collections.abc import Callable
 
-from machines.limits import TIMER_SLICE_MS
+from machines.limits import STALE_ALARMS_MAX, TIMER_SLICE_MS
 from snapshots.clock import Clock
 from snapshots.limits import NO_TIMER_MS
 
@@ -34,6 +34,10 @@ class Alarm:
             return
         self._due[run_id] = due_ms
         heapq.heappush(self._heap, (due_ms, run_id))
+        if len(self._heap) > 2 * len(self._due) + STALE_ALARMS_MAX:
+            # What was set anew left its old place behind.
+            self._heap = [(due, of) for of, due in self._due.items()]
+            heapq.heapify(self._heap)
         if self._heap[0][1] == run_id:
             self._nearer.set()
 

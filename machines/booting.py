@@ -25,7 +25,12 @@ class Booted(Protocol):
     store: SnapshotStore
     report: Report
 
-    def adopt(self, header: RunHeader, machine: Machine, value: dict[str, Any]) -> None:
+    def knows(self, run_id: str) -> bool:
+        """Whether a run was met since the file was opened: the row that was read is old then."""
+
+    def adopt(
+        self, header: RunHeader, machine: Machine, value: dict[str, Any], *, restarted: bool = True
+    ) -> Any:
         """Take a restored run into memory and let it go on."""
 
     def leave_waiting(self, header: RunHeader) -> None:
@@ -37,11 +42,15 @@ async def boot(host: Booted) -> None:
     for number, stored in enumerate(host.store.live(), start=1):
         run_id = stored.header.run_id
         try:
-            _restore(host, stored)
+            # A run that goes on may start or wake others before their rows are read.
+            if not host.knows(run_id):
+                _restore(host, stored)
         except FencedError:
             raise
         except (SnapshotsError, MachinesError) as error:
             host.report.unresumed[run_id] = str(error)
+        except Exception as error:  # noqa: BLE001 - whatever a bad row breaks, it is that run alone
+            host.report.unresumed[run_id] = f"{type(error).__name__}: {error}"
         if number % BOOT_SLICE_ROWS == 0:
             await asyncio.sleep(0)
 

@@ -6,48 +6,94 @@ loop and in a process without one.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
-from typing import Any, Protocol
+from asyncio import CancelledError
+from typing import TYPE_CHECKING, Any, Protocol
 
 from machines.effects import Done, Effect, NotDone
-from machines.engine.nodes import Call
-from machines.run import Run
-from snapshots.errors import ConflictError, StorageError
-from snapshots.ledgers.effects import EffectRow
+from machines.errors import UnsettledEffectError
+from machines.workers import UNSAVED
+from snapshots.errors import LimitError, SnapshotsError, StorageError
+from snapshots.limits import BLOB_BYTES_MAX
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from machines.engine.nodes import Call
+    from machines.run import Run
+    from snapshots.ledgers.effects import EffectRow
+
+Data = dict[str, Any]
 
 
 class Hands(Protocol):
     """What does one piece of work and waits."""
 
     async def perform(
-        self, work: Callable[[], Any], *, asynchronous: bool, timeout_s: float | None
+        self,
+        work: Callable[[], Any],
+        *,
+        asynchronous: bool,
+        timeout_s: float | None = None,
+        leaving: Callable[[], None] | None = None,
     ) -> Any:
-        """Do the work and return its result; TimeoutError if it takes longer."""
+        """Do the work and return its result; CallTimeoutError if it takes longer.
+
+        `leaving` is called directly before the work leaves, and keeps it from that by raising.
+        """
 
     async def sleep(self, seconds: float) -> None:
-        """Wait."""
+        """Wait, but not longer than the process goes on."""
 
     @property
     def ending(self) -> bool:
-        """Whether the process gives work up because it stops."""
+        """Whether no new call may leave, because the process stops."""
+
+    def are_ended(self) -> bool:
+        """Whether a cancellation that arrives here was asked for, and not raised by the work."""
 
 
 async def perform(run: Run, call: Call, hands: Hands) -> None:
-    """Do a plain call and hand in its outcome."""
+    """Do a plain call or an effect, and hand in its outcome."""
     if isinstance(call.spec, Effect):
         await _Effecting(run, call, call.spec, hands).go()
         return
     try:
-        result = await hands.perform(call.work, asynchronous=call.is_async, timeout_s=None)
+        result = await hands.perform(call.work, asynchronous=call.is_async)
+    except CancelledError as error:
+        if hands.are_ended():
+            raise
+        outcome: tuple[str, Data] = "error.execution", {"error": error}
     except Exception as error:  # noqa: BLE001 - the chart is told, as error.execution
-        _finish(run, call, "error.execution", {"error": error})
+        outcome = "error.execution", {"error": error}
     else:
-        _finish(run, call, f"done.invoke.{call.invoke}", {"data": result})
+        outcome = f"done.invoke.{call.invoke}", {"data": result}
+    if run.status == "live" and not run.over:
+        event, data = storable(run, *outcome, f"outcome of {call.invoke}")
+        run.tree.finish(call.path, call.invoke, event, data)
 
 
-def _finish(run: Run, call: Call, event: str, data: dict[str, Any]) -> bool:
-    return run.status == "live" and run.tree.finish(call.path, call.invoke, event, data)
+def storable(run: Run, event: str, data: Data, what: str) -> tuple[str, Data]:
+    """Return an outcome as it can be saved: one that cannot is an error for the chart.
+
+    It must leave room for what else the run has, so that its arrival can be saved.
+    """
+    limit = BLOB_BYTES_MAX // 2
+    try:
+        size = len(run.machine.codec.encode(data, root=what))
+    except SnapshotsError as error:
+        return "error.execution", {"error": error}
+    if size > limit:
+        too_long = LimitError(f"the size of the {what} in bytes", limit, size, run.run_id)
+        return "error.execution", {"error": too_long}
+    return event, data
+
+
+class _NotLeftError(Exception):
+    """A call did not leave: the save that must come before it failed, or nobody wants it now."""
+
+    def __init__(self, cause: SnapshotsError | None) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
 
 
 class _Effecting:
@@ -67,55 +113,87 @@ class _Effecting:
         """Call until there is an outcome, or none can be known."""
         if self.row.status in ("calling", "unknown") and not await self._may_call_again():
             return
-        while self.run.status == "live":
-            if not await self._note_calling():
-                return
+        while self._may_leave():
             verdict, value = await self._attempt()
             if verdict == "done":
                 self._settle("done", value, f"done.invoke.{self.call.invoke}", {"data": value})
-                return
-            if verdict == "failed":
-                self._settle("failed", value, "error.execution", {"error": value})
-                return
-            if verdict == "unknown" and not await self._may_call_again(value):
-                return
-            if verdict == "retry":
-                await self.hands.sleep(self.effect.backoff(self.row.attempt))
+            elif verdict == "failed":
+                self._fail(value)
+            elif verdict == "not left":
+                if await self._wait_to_save(value):
+                    continue
+            elif verdict == "retry":
+                if await self._wait_to_retry(value):
+                    continue
+            elif await self._may_call_again(value):
+                continue
+            return
 
-    async def _note_calling(self) -> bool:
-        """Save that the call is about to leave; there is no await from here to the call."""
-        row = self.row
-        while True:
-            before = row.status, row.attempt
-            row.status, row.attempt = "calling", row.attempt + 1
-            self.call.context.attempt = row.attempt
-            try:
-                self.run.write(sync=self.effect.sync)
-            except ConflictError as error:
-                row.status, row.attempt = before
-                self.run.worker.stalled(self.run, error)
-                return False
-            except StorageError as error:
-                row.status, row.attempt = before
-                self.run.worker.stalled(self.run, error)
-                await self.hands.sleep(self.effect.backoff(1))
-            else:
-                return True
+    def _may_leave(self) -> bool:
+        if self.run.status != "live" or self.run.over or self.hands.ending:
+            return False
+        return self.row.status in ("intent", "calling", "unknown")
+
+    @property
+    def _is_waited_for(self) -> bool:
+        return waits(self.run, self.row)
 
     async def _attempt(self) -> tuple[str, Any]:
         effect, call = self.effect, self.call
-        work, asynchronous = call.work, call.is_async
         try:
             result = await self.hands.perform(
-                work, asynchronous=asynchronous, timeout_s=effect.timeout
+                call.work,
+                asynchronous=call.is_async,
+                timeout_s=effect.timeout,
+                leaving=self._leave,
             )
-        except asyncio.CancelledError as error:
-            if self.hands.ending:
+        except _NotLeftError as error:
+            return "not left", error.cause
+        except CancelledError as error:
+            if self.hands.are_ended():
                 raise
             return effect.judge(error, self.row.attempt), error
         except Exception as error:  # noqa: BLE001 - what it means is for the effect to say
             return effect.judge(error, self.row.attempt), error
         return "done", result
+
+    def _leave(self) -> None:
+        """Save that the call is about to leave; there is no await from here to the call."""
+        row = self.row
+        if not self._may_leave():
+            raise _NotLeftError(None)
+        before = row.status, row.attempt
+        row.status, row.attempt = "calling", row.attempt + 1
+        self.call.context.attempt = row.attempt
+        try:
+            self.run.write(sync=self.effect.sync)
+        except SnapshotsError as error:
+            row.status, row.attempt = before
+            raise _NotLeftError(error) from error
+
+    async def _wait_to_save(self, error: SnapshotsError | None) -> bool:
+        """Wait before the intended call is saved again; False if that is not to be."""
+        if error is not None and not isinstance(error, UNSAVED):
+            self._fail(error)
+        elif error is not None:
+            self.run.worker.stalled(self.run, error)
+            await self.hands.sleep(self.effect.backoff(1))
+        return isinstance(error, StorageError)
+
+    async def _wait_to_retry(self, error: BaseException) -> bool:
+        """Wait before the next attempt; False if it is not to be made."""
+        row = self.row
+        if not self.effect.idempotent:
+            # The error proves that nothing happened: dying here leaves nothing in doubt.
+            row.status = "intent"
+            self.run.arrived()
+        if self._is_waited_for:
+            await self.hands.sleep(self.effect.backoff(row.attempt))
+        if self._is_waited_for:
+            return True
+        if self._may_leave():
+            self._fail(error)
+        return False
 
     async def _may_call_again(self, error: BaseException | None = None) -> bool:
         """Decide about a call whose outcome is hidden; True if it may be made (again)."""
@@ -123,10 +201,12 @@ class _Effecting:
             return True
         if self.effect.probe is not None:
             verdict = await self._ask()
+            if self.row.status not in ("calling", "unknown"):
+                return self.row.status == "intent"  # somebody decided meanwhile
             if isinstance(verdict, Done):
-                data = {"data": verdict.outcome}
+                outcome = verdict.outcome
                 event = f"done.invoke.{self.call.invoke}"
-                self._settle("done", verdict.outcome, event, data)
+                self._settle("done", outcome, event, {"data": outcome})
                 return False
             if isinstance(verdict, NotDone):
                 return True
@@ -139,57 +219,101 @@ class _Effecting:
             return await self.hands.perform(
                 work, asynchronous=asynchronous, timeout_s=self.effect.timeout
             )
+        except CancelledError:
+            if self.hands.are_ended():
+                raise
+            return None
         except Exception:  # noqa: BLE001 - a probe that fails cannot tell: the effect stays in doubt
             return None
 
     def _doubt(self, error: BaseException | None) -> None:
         """Note that the outcome is hidden, and offer that to the chart if it names it."""
         row, run = self.row, self.run
+        if run.status != "live" or run.over:
+            return
         fresh = row.status != "unknown"
         row.status = "unknown"
         if error is not None:
             row.error = run.describe(error)
-        state = self.call.context.state_id
-        event = f"error.indoubt.{state}"
+        event = f"error.indoubt.{self.call.context.state_id}"
         node = run.tree.find(self.call.path)
-        if not row.offered and node is not None and node.engine.takes_doubt(event):
+        wanted = node is not None and self._is_waited_for and node.engine.takes_doubt(event)
+        if wanted and not row.offered:
             row.offered = True
             run.tree.tell(self.call.path, event, {"effect": row.id, "error": row.error})
-        elif fresh:
+        elif fresh or error is not None:
             run.arrived()
 
-    def _settle(self, status: Any, value: Any, event: str, data: dict[str, Any]) -> None:
+    def _fail(self, error: BaseException) -> None:
+        self._settle("failed", error, "error.execution", {"error": error})
+
+    def _settle(self, status: Any, value: Any, event: str, data: Data) -> None:
         settle(self.run, self.row, status, value, event, data)
 
 
-def settle(
-    run: Run, row: EffectRow, status: Any, value: Any, event: str, data: dict[str, Any]
-) -> None:
+def waits(run: Run, row: EffectRow) -> bool:
+    """Whether the chart that an effect belongs to still waits for its outcome."""
+    node = run.tree.find(row.path)
+    invoke = node.engine.invokes.active.get(row.invoke) if node is not None else None
+    return invoke is not None and invoke.live and not run.over
+
+
+def settle(run: Run, row: EffectRow, status: Any, value: Any, event: str, data: Data) -> None:
     """Record an outcome and queue the event that says so, in one save.
 
-    An effect whose state was left is recorded without an event.
+    An effect whose state was left is recorded without an event. Nothing is recorded in a run that
+    has ended: its last write said that the outcome will not be known.
     """
+    if run.status != "live" or run.over:
+        return
+    event, kept = storable(run, event, data, f"outcome of effect {row.id}")
+    if kept is not data:
+        value = kept["error"]
     row.status, row.error = status, None
-    try:
-        run.machine.codec.encode(data, root=f"effect {row.id}")
-    except Exception as error:  # noqa: BLE001 - the outcome is known, only its value is not storable
-        event, data, value = "error.execution", {"error": error}, error
-    if status == "failed" or isinstance(value, BaseException):
+    if isinstance(value, BaseException):
         row.error = run.describe(value)
     else:
         row.tail = value
-    if not run.tree.finish(row.path, row.invoke, event, data):
+    if not run.tree.finish(row.path, row.invoke, event, kept):
         row.tail = None
-        if run.status == "live":
-            run.arrived()
+        run.arrived()
 
 
-def call_again(run: Run, row: EffectRow) -> None:
-    """Have an effect in doubt called again, because somebody knows that it may."""
+def decide_by_hand(
+    run: Run,
+    row: EffectRow,
+    *,
+    done: Any,
+    failed: str | BaseException | None,
+    again: bool,
+) -> None:
+    """Settle an effect in doubt as somebody says, or have it called again.
+
+    Raises UnsettledEffectError, and EncodeError for a result that cannot be stored.
+    """
+    if row.status != "unknown":
+        hint = "only an effect in doubt can be settled by hand"
+        raise UnsettledEffectError(run.run_id, row.id, row.status, hint)
+    if (done is not ...) + (failed is not None) + again != 1:
+        hint = "give exactly one of done=, failed= and again=True"
+        raise UnsettledEffectError(run.run_id, row.id, row.status, hint)
+    if again:
+        _call_again(run, row)
+    elif failed is not None:
+        error = failed if isinstance(failed, BaseException) else RuntimeError(failed)
+        settle(run, row, "failed", error, "error.execution", {"error": error})
+    else:
+        run.machine.codec.encode(done, root="done")
+        settle(run, row, "done", done, f"done.invoke.{row.invoke}", {"data": done})
+
+
+def _call_again(run: Run, row: EffectRow) -> None:
+    if not waits(run, row):
+        hint = "its state was left, so that nobody waits for a new call; give done= or failed="
+        raise UnsettledEffectError(run.run_id, row.id, row.status, hint)
     row.status, row.offered, row.error = "intent", False, None
     run.arrived()
     node = run.tree.find(row.path)
-    invoke = node.engine.invokes.active.get(row.invoke) if node is not None else None
-    if node is not None and invoke is not None and invoke.live:
-        node.engine.invokes.begin(invoke)
-
+    if node is not None and waits(run, row):
+        invokes = node.engine.invokes
+        invokes.begin(invokes.active[row.invoke])

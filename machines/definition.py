@@ -120,9 +120,12 @@ class Machine:
 
     def constructor_arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the input's values that the chart's own constructor names."""
-        own = set(parameters_of(self.chart)) - {"model", "state_field", "start_value", "listeners"}
-        return {key: given[key] for key in own & given.keys()}
+        named = {key for key, p in parameters_of(self.chart).items() if p.kind not in _OPEN_ENDED}
+        own = named - {"model", "state_field", "start_value", "listeners"}
+        return {key: given[key] for key in sorted(own & given.keys())}
 
+
+_OPEN_ENDED = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 
 Chart = type[StateChart[Any]] | Machine
 """A chart class, or what a host is told about it."""
@@ -147,10 +150,10 @@ def _names(given: str | Iterable[str]) -> tuple[str, ...]:
 
 
 def _declared_context(chart: type[StateChart[Any]]) -> type | None:
-    """Return the class in `StateChart[Order]`, if the chart names one."""
+    """Return the class in `StateChart[Order]`, if the chart names one of its own."""
     for base in getattr(chart, "__orig_bases__", ()):
         for argument in get_args(base):
-            if isinstance(argument, type):
+            if isinstance(argument, type) and argument not in (Any, object, Model):
                 return argument
     return None
 
@@ -166,23 +169,7 @@ def _known_types(machine: Machine) -> tuple[type, ...]:
 
 
 def _check(machine: Machine) -> None:
-    seen: set[str] = set()
-    for state in every_state(list(machine.chart.states)):
-        if state.id in seen:
-            raise DefinitionError(
-                machine.name,
-                f"state id {state.id!r} is used twice",
-                "give the states of a chart different ids",
-            )
-        seen.add(state.id)
-        try:
-            machine.codec.encode(state.value)
-        except EncodeError as error:
-            raise DefinitionError(
-                machine.name,
-                f"state {state.id!r} has a value that cannot be stored ({error})",
-                "use a str, an int or an Enum member",
-            ) from error
+    _check_states(machine)
     if machine.context is not None and issubclass(machine.context, MachineMixin):
         raise DefinitionError(
             machine.name,
@@ -197,3 +184,33 @@ def _check(machine: Machine) -> None:
             f"failed={unknown!r} are not final states of the chart",
             f"name some of {sorted(finals)!r}",
         )
+
+
+def _check_states(machine: Machine) -> None:
+    if not list(machine.chart.states):
+        raise DefinitionError(
+            machine.name, "it has no states", "give a chart, not the class that charts extend"
+        )
+    seen: set[str] = set()
+    for state in every_state(list(machine.chart.states)):
+        if state.id in seen:
+            raise DefinitionError(
+                machine.name,
+                f"state id {state.id!r} is used twice",
+                "give the states of a chart different ids",
+            )
+        seen.add(state.id)
+        if state.is_history and not state.transitions:
+            raise DefinitionError(
+                machine.name,
+                f"history state {state.id!r} has no default, so it may lead nowhere",
+                "give it a transition to the state that it stands for at first",
+            )
+        try:
+            machine.codec.encode(state.value)
+        except EncodeError as error:
+            raise DefinitionError(
+                machine.name,
+                f"state {state.id!r} has a value that cannot be stored ({error})",
+                "use a str, an int or an Enum member",
+            ) from error

@@ -9,6 +9,7 @@ it is not called again until a probe, the chart (`error.indoubt.<state>`) or a p
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -19,7 +20,11 @@ from machines.errors import DefinitionError
 from machines.limits import RETRY_BACKOFF_S, RETRY_BACKOFF_S_MAX
 
 Errors = tuple[type[BaseException], ...]
-Verdict = Literal["failed", "retry", "again", "unknown"]
+Verdict = Literal["failed", "retry", "unknown"]
+
+
+class CallTimeoutError(TimeoutError):
+    """An effect's call took longer than its `timeout`: what became of it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +108,13 @@ class Effect:
         """Say what an error of the n-th attempt means for the outcome.
 
         `failed`: it proves that nothing happened, or that the other side refused. `retry`: call
-        again after the backoff. `unknown`: it may have happened.
+        again after the backoff. `unknown`: it may have happened. What ends a call from this side,
+        its timeout or a cancellation, proves nothing, whatever errors are named.
         """
-        if isinstance(error, self.failed_on):
+        hidden = isinstance(error, CallTimeoutError | CancelledError)
+        if not hidden and isinstance(error, self.failed_on):
             return "failed"
-        repeatable = self.idempotent or isinstance(error, self.retry_on)
+        repeatable = self.idempotent or (not hidden and isinstance(error, self.retry_on))
         if repeatable and attempt <= self.retries:
             return "retry"
         return "failed" if repeatable else "unknown"

@@ -3,6 +3,7 @@
 MachinesError(Exception)
 ├── DefinitionError            a machine cannot be kept alive as it is written
 ├── UnknownMachineError        a name that this host was not given
+├── UnresumedError             a live run that cannot be taken up now, and is left as it is
 ├── DriftError                 a stored run whose machine has another shape now
 ├── IllegalConfigurationError  a snapshot that no chart of this shape can be in
 ├── UnsettledEffectError       an effect whose outcome must be decided first
@@ -64,6 +65,19 @@ class UnknownMachineError(MachinesError):
             known=known,
             run_id=run_id,
         )
+
+
+class UnresumedError(MachinesError):
+    """A live run cannot be taken up now; its row stays as it is."""
+
+    def __init__(self, run_id: str, reason: str) -> None:
+        super().__init__(
+            f"run {run_id!r} was not resumed: {reason}; it stays live and is tried again at the "
+            "next event and at the next boot",
+            run_id=run_id,
+            reason=reason,
+        )
+        self.reason = reason
 
 
 class DriftError(MachinesError):

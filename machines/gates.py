@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from machines.errors import DefinitionError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from machines.engine.invokes import Invoke
     from machines.engine.nodes import Node
 
@@ -52,3 +54,30 @@ def gate(*events: str, key: str | None = None, meta: Any = None) -> Gate:
             "gate", "it accepts no event", "name the events that it is answered with"
         )
     return Gate(tuple(str(event) for event in events), key, meta)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenGate:
+    """A gate that waits for an answer."""
+
+    key: str
+    path: str
+    state: str
+    events: tuple[str, ...]
+    meta: Any
+
+
+def open_gates(nodes: Iterable[Node]) -> list[OpenGate]:
+    """Return the open gates of charts, in the order in which they opened."""
+    return [
+        OpenGate(
+            invoke.extra["key"],
+            node.path,
+            invoke.state,
+            tuple(invoke.extra["events"]),
+            invoke.extra.get("meta"),
+        )
+        for node in nodes
+        for invoke in node.engine.invokes.active.values()
+        if invoke.kind == "gate" and invoke.live
+    ]

@@ -4,51 +4,56 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from enum import Enum
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
+from machines import entering
 from machines.alarm import Alarm
 from machines.booting import boot
-from machines.calls import call_again, settle
-from machines.definition import Chart, Machine
-from machines.engine.nodes import Call
+from machines.calls import decide_by_hand
+from machines.definition import Machine
 from machines.errors import (
     EffectNotFoundError,
+    EventRefusedError,
     HostStoppedError,
     MachinesError,
-    RunFinishedError,
     UnknownMachineError,
-    UnsettledEffectError,
 )
 from machines.limits import (
     GRACE_S,
     LOCK_PATIENCE_S,
     LOCK_RETRY_S,
-    SAVE_RETRY_MS,
-    SAVE_RETRY_MS_MAX,
     SWEEP_INTERVAL_S,
     SWEEP_PAUSE_S,
 )
 from machines.lock import FileLock, holder_name
-from machines.recovery import Report, decide, read
+from machines.recovery import read
+from machines.residents import Residents
 from machines.reviving import revival
-from machines.run import OpenGate, Run
-from machines.views import RunView, view_of_row, view_of_run
+from machines.run import Run
+from machines.views import view_of_row, view_of_run
 from machines.working import Workshop
 from snapshots import open_store
-from snapshots.clock import Clock, SystemClock
+from snapshots.clock import SystemClock
 from snapshots.errors import (
     FencedError,
     RunExistsError,
     RunNotFoundError,
     SnapshotsError,
+    StorageError,
 )
 from snapshots.identifiers import check_run_id, new_run_id
 from snapshots.limits import RETENTION_MS
-from snapshots.records import RunHeader, Status
-from snapshots.store import SnapshotStore
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Iterable, Mapping
+
+    from machines.definition import Chart
+    from machines.gates import OpenGate
+    from machines.views import RunView
+    from snapshots.clock import Clock
+    from snapshots.records import RunHeader, Status
 
 
 class Taken(Enum):
@@ -60,7 +65,7 @@ class Taken(Enum):
 TAKEN = Taken.TAKEN
 
 
-class Host:
+class Host(Residents):
     """Opens a file, restores its live runs, and runs them until it is left.
 
         async with Host("state.db", machines=[Checkout]) as host:
@@ -74,8 +79,6 @@ class Host:
     Opening raises HostLockedError, and what `snapshots.open_store` raises.
     """
 
-    has_loop = True
-
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -86,27 +89,18 @@ class Host:
         take_over: bool = False,
         grace_s: float = GRACE_S,
     ) -> None:
-        self.path = os.fspath(path)
-        self.machines: dict[str, Machine] = {}
-        for given in machines:
-            machine = Machine.of(given)
-            self.machines[machine.name] = machine
-        self.clock = clock or SystemClock()
-        self.verify = verify
-        self.report = Report()
-        self.waiting: dict[str, RunHeader] = {}
-        """Live runs that only wait: built on their first event."""
+        known = [Machine.of(machine) for machine in machines]
+        super().__init__(
+            os.fspath(path),
+            {machine.name: machine for machine in known},
+            clock or SystemClock(),
+            verify=verify,
+        )
         self._take_over = take_over
         self._grace_s = grace_s
-        self._resident: dict[str, Run] = {}
         self._tasks: list[asyncio.Task[None]] = []
-        self._retries: dict[str, int] = {}
-        self._stopped: str | None = None
         self._broken: BaseException | None = None
         self._lock = FileLock(self.path)
-        self.store: SnapshotStore
-        self._shop: Workshop
-        self._alarm: Alarm
 
     def __repr__(self) -> str:
         state = self._stopped or f"{len(self._resident)} resident, {len(self.waiting)} waiting"
@@ -125,8 +119,9 @@ class Host:
             self.store.take_over(holder_name())
             self._shop = Workshop(self._break)
             self._alarm = Alarm(self.clock, self._ring)
-            await self.sweep()
+            await self._sweep_if_possible()
             await boot(self)
+            self._met = None
         except BaseException:
             await self._close()
             raise
@@ -164,10 +159,11 @@ class Host:
         if self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = []
-        if hasattr(self, "_shop"):
-            fenced = self._stopped is not None and self._stopped.startswith("fenced")
+        if hasattr(self, "_alarm"):
+            self._stopped = self._stopped or "it could not be opened"
+            fenced = self._stopped.startswith("fenced")
             await self._shop.close(0 if fenced else self._grace_s)
-        self._resident.clear()
+            self._release_all()
         self.store.close()
         self._lock.release()
 
@@ -191,16 +187,32 @@ class Host:
     async def _sweeping(self) -> None:
         while True:
             await asyncio.sleep(SWEEP_INTERVAL_S)
+            await self._sweep_if_possible()
+
+    async def _sweep_if_possible(self) -> None:
+        """Sweep; what keeps the file from being swept is no reason not to run what is live."""
+        self.report.unswept = ""
+        try:
             await self.sweep()
+        except (StorageError, HostStoppedError) as error:
+            self.report.unswept = str(error)
 
     async def sweep(self) -> int:
         """Delete the runs that ended more than a week ago, in slices; return how many."""
         swept = 0
         before = self.clock.now_ms() - RETENTION_MS
-        while (slice_ := self.store.sweep(before)) > 0:
+        while (slice_ := self._sweep_slice(before)) > 0:
             swept += slice_
             await asyncio.sleep(SWEEP_PAUSE_S)
         return swept
+
+    def _sweep_slice(self, before_ms: int) -> int:
+        self._require_open()
+        try:
+            return self.store.sweep(before_ms)
+        except FencedError as error:
+            self._fence(error)
+            raise
 
     # -- runs -----------------------------------------------------------------------------------
 
@@ -224,15 +236,16 @@ class Host:
         self._refuse_used(chosen, kept, given)
         run = Run(self.store, kept, chosen, given, self, self.clock, verify=self.verify)
         run.stored = asyncio.get_running_loop().create_future()
-        self._resident[chosen] = run
+        self.keep(run)
         try:
             run.begin()
             run.wake()
             await asyncio.shield(run.stored)
-        except BaseException:
+        except BaseException as error:
             if run.header is None:
-                del self._resident[chosen]
-                self._shop.abandon(chosen)
+                self.forget(run, error)
+            if isinstance(error, FencedError):
+                self._fence(error)
             raise
         return chosen
 
@@ -270,14 +283,22 @@ class Host:
         what the macrostep raises (the run is then at its last saved snapshot), RunNotFoundError,
         AmbiguousRunError, RunFinishedError, EventRefusedError, EncodeError.
         """
-        run_id = self._resolve(run)
-        if delivery is not None and self._was_taken(run_id, delivery):
-            return TAKEN
-        live = self._live(run_id)
+        while delivery is not None:
+            run_id = self._resolve(run)
+            if self._was_taken(run_id, delivery):
+                return TAKEN
+            first = self.live(run_id).delivering.get(delivery)
+            if first is None:
+                break
+            await asyncio.wait([first])
+            if first.exception() is None:
+                return TAKEN
+        live = await self._ready(self._resolve(run), event)
         future = asyncio.get_running_loop().create_future()
-        self._unpause(live)
-        if not live.send(event, args, data, waiter=future, delivery=delivery):
+        if not entering.send(live, event, args, data, waiter=future, delivery=delivery):
             return TAKEN
+        if delivery is not None:
+            live.note_delivering(delivery, future)
         return await asyncio.shield(future)
 
     def _was_taken(self, run_id: str, delivery: str) -> bool:
@@ -289,17 +310,38 @@ class Host:
             return False
         return delivery in read(stored, machine).get("deliveries", ())
 
+    async def _ready(self, run_id: str, event: str, *, quiet: bool = False) -> Run:
+        """Return a live run that takes the event now; one with a delay needs it to be quiet."""
+        while True:
+            live = self._unpause(self.live(run_id))
+            if asyncio.current_task() is self._shop.pump_of(live):
+                reason = "a callback of the run would wait for its own macrostep"
+                raise EventRefusedError(run_id, event, reason, "send it from the chart instead")
+            tree = live.tree
+            is_quiet = not (tree.turn or tree.pumping or tree.arrivals)
+            if is_quiet or not (quiet or entering.declared_delay(live, event)):
+                return live
+            rested = asyncio.get_running_loop().create_future()
+            tree.resting.append(rested)
+            live.wake()
+            if live.paused and live.trouble is not None:
+                raise live.trouble
+            await rested
+            self._require_open()
+
     async def answer(self, run: str, gate: str, event: str, *args: Any, **data: Any) -> Any:
-        """Answer an open gate of a run; else as `send`. Raises GateClosedError."""
-        live = self._live(self._resolve(run))
+        """Answer an open gate of a run; else as `send`. Raises GateClosedError.
+
+        What was sent to the run before is run first: it may close the gate.
+        """
+        live = await self._ready(self._resolve(run), event, quiet=True)
         future = asyncio.get_running_loop().create_future()
-        self._unpause(live)
-        live.answer(gate, event, args, data, future)
+        entering.answer(live, gate, event, args, data, future)
         return await asyncio.shield(future)
 
     async def cancel(self, run: str, reason: str | None = None) -> None:
         """End a live run: what it does outside is stopped. Raises RunFinishedError."""
-        self._live(self._resolve(run)).cancel(reason)
+        self.live(self._resolve(run)).cancel(reason)
 
     async def unload(self, run: str) -> bool:
         """Put a live run out of memory; False if it is doing something, and stays.
@@ -310,9 +352,10 @@ class Host:
         live = self._resident.get(run_id)
         if live is None:
             return run_id in self.waiting
-        if live.header is None or not live.at_rest or self._shop.busy(run_id):
+        if live.header is None or not live.at_rest or self._shop.busy(live):
             return False
         del self._resident[run_id]
+        live.over = True
         self.waiting[run_id] = live.header
         return True
 
@@ -329,28 +372,17 @@ class Host:
 
         `effect` is the effect's id, or the part of it behind the run's. Raises
         EffectNotFoundError, UnsettledEffectError if it is not in doubt or not exactly one outcome
-        is given, RunFinishedError.
+        is given, EncodeError, RunFinishedError; StorageError if that could not be saved yet: it is
+        kept, and saved again.
         """
-        live = self._live(self._resolve(run))
-        live.require_live()
+        live = self._unpause(self.live(self._resolve(run)))
         effects = live.ledgers.effects
         row = effects.get(effect) or effects.get(f"{live.run_id}/{effect}")
         if row is None:
             raise EffectNotFoundError(live.run_id, effect, tuple(r.id for r in effects))
-        if row.status != "unknown":
-            hint = "only an effect in doubt can be settled by hand"
-            raise UnsettledEffectError(live.run_id, row.id, row.status, hint)
-        if (done is not ...) + (failed is not None) + again != 1:
-            hint = "give exactly one of done=, failed= and again=True"
-            raise UnsettledEffectError(live.run_id, row.id, row.status, hint)
-        self._unpause(live)
-        if again:
-            call_again(live, row)
-        elif failed is not None:
-            error = failed if isinstance(failed, BaseException) else RuntimeError(failed)
-            settle(live, row, "failed", error, "error.execution", {"error": error})
-        else:
-            settle(live, row, "done", done, f"done.invoke.{row.invoke}", {"data": done})
+        decide_by_hand(live, row, done=done, failed=failed, again=again)
+        if live.trouble is not None:
+            raise live.trouble
 
     async def revive(self, run: str) -> None:
         """Make a lost, drifted or broken run live again.
@@ -362,8 +394,9 @@ class Host:
         stored = self.store.load(self._resolve(run))
         decision = revival(stored, self.machines, self.store.shape)
         assert decision.machine is not None
-        header = self.store.mark(stored.header, "live", None)
-        self._adopt(header, decision.machine, decision.value)
+        run_built = self.build(stored.header, decision.machine, decision.value, restarted=True)
+        run_built.row.header = self.store.mark(stored.header, "live", None)
+        self.begin(run_built, restarted=True)
 
     async def read(self, run: str) -> RunView:
         """Return how a run is, from memory or from its row, whatever its status."""
@@ -380,107 +413,18 @@ class Host:
 
     async def gates(self, run: str) -> list[OpenGate]:
         """Return the open gates of a live run: key, accepted events, meta."""
-        return self._live(self._resolve(run)).gates()
+        return self.live(self._resolve(run)).gates()
 
     # -- what the boot and the runs need --------------------------------------------------------
 
     def _resolve(self, run: str) -> str:
         self._require_open()
-        if run in self._resident or run in self.waiting:
+        resident = self._resident.get(run)
+        if run in self.waiting or (resident is not None and resident.header is not None):
             return run
-        return self.store.resolve(run)
+        run_id = self.store.resolve(run)
+        return run_id
 
     def _require_open(self) -> None:
         if self._stopped is not None:
             raise HostStoppedError(self.path, self._stopped)
-
-    def _live(self, run_id: str) -> Run:
-        """Return a live run, built from its row if it only waited."""
-        live = self._resident.get(run_id)
-        if live is not None:
-            return live
-        stored = self.store.load(run_id)
-        self.waiting.pop(run_id, None)
-        if stored.header.status != "live":
-            raise RunFinishedError(run_id, stored.header.status)
-        decision = decide(stored, self.machines, self.store.shape(stored.header.digest))
-        if decision.error is not None:
-            raise decision.error
-        assert decision.machine is not None
-        return self._adopt(stored.header, decision.machine, decision.value)
-
-    def _adopt(self, header: RunHeader, machine: Machine, value: dict[str, Any]) -> Run:
-        given = value.get("input", {})
-        run = Run(self.store, machine, header.run_id, given, self, self.clock, verify=self.verify)
-        run.restore(header, value)
-        self._resident[header.run_id] = run
-        self.saved(run)
-        run.resume()
-        run.wake()
-        return run
-
-    def adopt(self, header: RunHeader, machine: Machine, value: dict[str, Any]) -> None:
-        """Take a restored run into memory and let it go on."""
-        self._adopt(header, machine, value)
-
-    def leave_waiting(self, header: RunHeader) -> None:
-        """Keep a run that only waits as its header."""
-        self.waiting[header.run_id] = header
-        self._alarm.set(header.run_id, header.due_ms)
-
-    def _ring(self, run_id: str) -> None:
-        try:
-            self._unpause(self._live(run_id)).wake()
-        except (SnapshotsError, MachinesError) as error:
-            self.report.unresumed[run_id] = str(error)
-
-    def _unpause(self, run: Run) -> Run:
-        run.paused = False
-        return run
-
-    # -- what a run needs of who runs it ----------------------------------------------------------
-
-    def start_call(self, run: Run, call: Call) -> None:
-        """Begin outside work."""
-        if self._stopped is None:
-            self._shop.start(run, call)
-
-    def stop_call(self, run: Run, path: str, invoke: str) -> None:
-        """End outside work whose state was left."""
-        self._shop.stop(run, path, invoke)
-
-    def wake(self, run: Run) -> None:
-        """See that the run's tree runs."""
-        self._shop.wake(run)
-
-    def post(self, function: Callable[[], object]) -> None:
-        """Have the loop call the function soon."""
-        self._shop.post(function)
-
-    def saved(self, run: Run) -> None:
-        """Arm the run's timers."""
-        if run.header is not None:
-            self._retries.pop(run.run_id, None)
-            self._alarm.set(run.run_id, run.header.due_ms)
-
-    def stalled(self, run: Run, error: SnapshotsError) -> None:
-        """Stop for good if another host owns the file; else save again after a while."""
-        if isinstance(error, FencedError):
-            self._stopped = self._stopped or f"fenced: {error}"
-            self._shop.hands.ending = True
-            return
-        wait = min(self._retries.get(run.run_id, SAVE_RETRY_MS) * 2, SAVE_RETRY_MS_MAX)
-        self._retries[run.run_id] = wait
-        loop = asyncio.get_running_loop()
-        loop.call_later(wait / 1000, self._retry, run)
-
-    def _retry(self, run: Run) -> None:
-        if self._stopped is None and self._resident.get(run.run_id) is run:
-            self._unpause(run)
-            run.arrived()
-
-    def ended(self, run: Run) -> None:
-        """Let go of a run that is not live any more."""
-        self._resident.pop(run.run_id, None)
-        self._alarm.drop(run.run_id)
-        self._shop.abandon(run.run_id)

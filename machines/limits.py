@@ -8,6 +8,8 @@ MICROSTEPS_MAX: Final = 10_000
 """A macrostep that takes more does not come to rest (design of SCXML's main loop: no bound)."""
 TIMER_SLICE_MS: Final = 1_000
 """The longest sleep before the wall clock is read again."""
+STALE_ALARMS_MAX: Final = 1_000
+"""Places in the alarm's order that nothing waits at, beyond as many as something does."""
 GRACE_S: Final = 10.0
 """How long a stopping host waits for calls in flight."""
 SAVE_RETRY_MS: Final = 50
@@ -17,7 +19,9 @@ SWEEP_SLICE_ROWS: Final = 50
 SWEEP_PAUSE_S: Final = 0.005
 MAILBOX_INTERVAL_S: Final = 0.1
 THREADS_MAX: Final = 32
-"""Blocking calls that one host runs at a time."""
+"""Blocking effects that one host calls at a time; the next ones wait with their intent."""
+PLAIN_THREADS_MAX: Final = 256
+"""Blocking plain calls that one host runs at a time: some run for as long as their state."""
 RETRY_BACKOFF_S: Final = 0.5
 RETRY_BACKOFF_S_MAX: Final = 60.0
 LOCK_PATIENCE_S: Final = 1.0

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from machines.definition import Machine
-from machines.errors import DriftError, RunFinishedError, UnknownMachineError
+from machines.errors import DriftError, RunFinishedError, UnknownMachineError, UnresumedError
+from machines.forms import check_form
 from machines.shape import drift
 from snapshots.codec import load
 from snapshots.errors import DecodeError
@@ -40,6 +41,8 @@ class Report:
     unresumed: dict[str, str] = field(default_factory=dict)
     """Left live and tried again at the next boot."""
     lost: dict[str, str] = field(default_factory=dict)
+    unswept: str = ""
+    """Why the last sweep deleted less than it should, if it did."""
     drifted: dict[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
@@ -54,12 +57,17 @@ class Report:
 
 
 def decide(
-    stored: StoredRun, machines: Mapping[str, Machine], shape: bytes | None
+    stored: StoredRun,
+    machines: Mapping[str, Machine],
+    shape: bytes | None,
+    *,
+    reconcile: bool = True,
 ) -> Decision:
     """Say what becomes of a live row at a boot.
 
     `machines` by name; `shape` is the stored shape of the row's digest. A migration, if one is
-    registered for the digest, is for the caller to apply first.
+    registered for the digest, is for the caller to apply first. `reconcile` says whether the
+    machine is asked for the run's outside world: not for one that this process knows already.
     """
     header = stored.header
     machine = machines.get(header.machine)
@@ -73,10 +81,9 @@ def decide(
         value = read(stored, machine)
     except DecodeError as error:
         return Decision("unresumed", str(error), machine, error=error)
-    gone = _ask(machine, header.run_id, value)
+    gone = _ask(machine, header.run_id, value) if reconcile else None
     if gone is not None:
-        fate, reason = gone
-        return Decision(fate, reason, machine, value, RunFinishedError(header.run_id, fate))
+        return gone
     return Decision("resume", "", machine, value)
 
 
@@ -97,25 +104,31 @@ def read(stored: StoredRun, machine: Machine) -> dict[str, Any]:
         value = machine.codec.decode(stored.blob, root="blob")
     except DecodeError as error:
         raise DecodeError(run_id, error.reason, error.version) from error
-    if not isinstance(value, dict) or not isinstance(value.get("root"), dict):
+    if not isinstance(value, dict):
         raise DecodeError(run_id, "its blob is no snapshot of a run")
     if value.get("v") != 1:
         raise DecodeError(run_id, f"its blob has version {value.get('v')!r}, 1 is known")
-    if value.get("run") != run_id:
-        raise DecodeError(run_id, f"its blob is of run {value.get('run')!r}")
+    check_form(run_id, value)
+    header = stored.header
+    expected = {"run": run_id, "machine": header.machine, "digest": header.digest}
+    for key, known in expected.items():
+        if value[key] != known:
+            raise DecodeError(run_id, f"its blob is of {key} {value[key]!r}, not {known!r}")
     return value
 
 
-def _ask(
-    machine: Machine, run_id: str, value: dict[str, Any]
-) -> tuple[Literal["unresumed", "lost"], str] | None:
+def _ask(machine: Machine, run_id: str, value: dict[str, Any]) -> Decision | None:
     if machine.reconcile is None:
         return None
     try:
         there = machine.reconcile(Restored(run_id, machine.name, value))
     except Exception as error:  # noqa: BLE001 - the run is left live and reported, to be tried again
-        return "unresumed", f"reconcile raised {type(error).__name__}: {error}"
-    return ("lost", "reconcile found its outside world gone") if there is False else None
+        refusal = UnresumedError(run_id, f"reconcile raised {type(error).__name__}: {error}")
+        return Decision("unresumed", refusal.reason, machine, value, refusal)
+    if there is not False:
+        return None
+    reason = "reconcile found its outside world gone"
+    return Decision("lost", reason, machine, value, RunFinishedError(run_id, "lost"))
 
 
 @dataclass(frozen=True, slots=True)

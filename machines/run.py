@@ -6,70 +6,38 @@ snapshot when anything fails, and ends the run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from contextlib import ExitStack
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from machines.binding.capturing import node_bytes, read_arrival, tree_fields
+from machines import mending
+from machines.binding.capturing import read_arrival, tree_fields
 from machines.binding.planting import make_child, plant
 from machines.binding.rebuilding import grow, grow_arrival, resume
-from machines.definition import Machine
-from machines.effects import Effect
-from machines.engine.invokes import source_of
-from machines.engine.nodes import Call, Node
-from machines.engine.queues import Queued, reject, reject_waiter
+from machines.engine.nodes import Arrival
+from machines.engine.queues import Queued, reject_waiter
 from machines.engine.tree import Tree
-from machines.engine.turns import RESERVED
-from machines.errors import EventRefusedError, GateClosedError, MachinesError, RunFinishedError
+from machines.engine.triggers import make_trigger
+from machines.errors import MachinesError, RunFinishedError
+from machines.gates import OpenGate, open_gates
 from machines.ledgers import Ledgers
-from machines.shape import shape_bytes
-from snapshots.clock import Clock
-from snapshots.errors import ConflictError, DecodeError, SnapshotsError, StorageError
-from snapshots.layout import join
-from snapshots.ledgers.effects import EffectRow
+from machines.quiet import in_flight, nodes_of, parked
+from machines.rows import Row, compare_with_full_capture
+from machines.waiters import tell_all
+from machines.workers import UNSAVED, Halt, Worker
+from snapshots.errors import DecodeError, SnapshotsError
 from snapshots.limits import NO_TIMER_MS
-from snapshots.records import RunHeader, Status, StoredRun
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from machines.definition import Machine
+    from machines.engine.nodes import Call, Node
+    from snapshots.clock import Clock
+    from snapshots.records import RunHeader, Status, StoredRun
     from snapshots.store import SnapshotStore
 
-
-class Worker(Protocol):
-    """What does a run's outside work, and runs its tree."""
-
-    has_loop: bool
-
-    def start_call(self, run: Run, call: Call) -> None:
-        """Begin outside work, or go on with it if it is under way."""
-
-    def stop_call(self, run: Run, path: str, invoke: str) -> None:
-        """End outside work whose state was left."""
-
-    def wake(self, run: Run) -> None:
-        """See that the run's tree runs until it has nothing to do."""
-
-    def post(self, function: Callable[[], object]) -> None:
-        """Have the tree's thread call the function soon."""
-
-    def stalled(self, run: Run, error: SnapshotsError) -> None:
-        """Take note that the run could not be saved, and try again later if that may help."""
-
-    def saved(self, run: Run) -> None:
-        """Take note of a save: arm timers."""
-
-    def ended(self, run: Run) -> None:
-        """Take note that the run is not live any more."""
-
-
-@dataclass(frozen=True, slots=True)
-class OpenGate:
-    """A gate that waits for an answer."""
-
-    key: str
-    path: str
-    state: str
-    events: tuple[str, ...]
-    meta: Any
+NEVER_CALLED = {"type": "StateLeft", "message": "its state was left before the call"}
 
 
 class Run:
@@ -93,18 +61,23 @@ class Run:
         self.worker = worker
         self.clock = clock
         self.verify = verify
-        self.header: RunHeader | None = None
+        self.row = Row(store, machine, run_id, given)
         self.step = 0
         self.error: dict[str, str] | None = None
         self.ledgers = Ledgers()
         self.tree = Tree(clock, self, make_child)
         self.tree.policies = machine.resume
         self.paused = False
+        self.trouble: SnapshotsError | None = None
+        """What the last save failed with, until one succeeds."""
+        self.over = False
+        """Whether nothing of it may run or be saved here any more."""
+        self.delivering: dict[str, Any] = {}
+        """Who waits for a delivery that was taken and is not saved yet."""
+        self.arrivals_saved: frozenset[int] = frozenset()
+        """Numbers of the events that the row holds as arrivals."""
         self.stored: Any = None
         """Who waits for the first save."""
-        self._input = machine.codec.encode(self.given, root="input")
-        self._good: dict[str, bytes] = {}
-        """The tree as it was saved last."""
 
     # -- beginnings -----------------------------------------------------------------------------
 
@@ -115,36 +88,49 @@ class Run:
             root.engine.moved = True
             self.tree.ready(root)
 
-    def restore(self, header: RunHeader, value: dict[str, Any]) -> None:
-        """Build the tree that a row holds; nothing is written, nothing runs yet."""
-        self.header = header
-        self.step = int(value.get("step", 0))
-        self.error = value.get("error")
-        self.ledgers = Ledgers.of(value)
-        self._grow(value)
-        if header.status == "live":
-            self.tree.timers.resume(header.updated_ms, self.clock.now_ms())
-        self._good = tree_fields(self.tree, self.machine)
-        for stored in value.get("arrivals", ()):
-            arrival = grow_arrival(self.tree, stored)
-            if arrival is not None:
-                self.tree.arrivals.append(arrival)
+    def restore(self, header: RunHeader, value: dict[str, Any], *, restarted: bool) -> None:
+        """Build the tree that a row holds; nothing is written, nothing runs yet.
 
-    def _grow(self, value: dict[str, Any]) -> None:
+        `restarted` says that the process which had it in memory has ended: timers follow their
+        policies. Raises DecodeError and what the definition of the machine is refused with.
+        """
+        self.row.header = header
         try:
-            grow(self.tree, self.machine, value)
+            self._restore(header, value, restarted=restarted)
         except (SnapshotsError, MachinesError):
             raise
         except Exception as error:
             reason = f"its blob does not fit the chart ({type(error).__name__}: {error})"
             raise DecodeError(self.run_id, reason) from error
 
-    def resume(self) -> None:
+    def _restore(self, header: RunHeader, value: dict[str, Any], *, restarted: bool) -> None:
+        self.step = value["step"]
+        self.error = value.get("error")
+        self.ledgers = Ledgers.of(value)
+        grow(self.tree, self.machine, value)
+        if header.status == "live" and restarted:
+            self.tree.timers.resume(header.updated_ms, self.clock.now_ms())
+        self.row.tree = tree_fields(self.tree, self.machine)
+        for stored in value.get("arrivals", ()):
+            arrival = grow_arrival(self.tree, stored)
+            if arrival is not None:
+                self.tree.arrivals.append(arrival)
+
+    def resume(self, *, restarted: bool) -> None:
         """Start what the restored run does outside; then it can be woken."""
-        if self.header is not None and self.header.status == "live":
-            resume(self.tree, restored=True)
+        if self.status != "live":
+            return
+        if self.tree.arrivals:
+            # Work whose outcome is among them has ended, and must not begin again.
+            self.tree.admit()
+        resume(self.tree, restored=restarted)
 
     # -- what is seen of it ---------------------------------------------------------------------
+
+    @property
+    def header(self) -> RunHeader | None:
+        """What is on disk of the run, but for its blob; None before its first save."""
+        return self.row.header
 
     @property
     def status(self) -> Status:
@@ -153,98 +139,67 @@ class Run:
 
     def as_stored(self) -> StoredRun:
         """Return the run as its row holds it."""
-        assert self.header is not None
-        return StoredRun(header=self.header, blob=self._blob(self._good))
+        return self.row.as_stored(self._rest())
+
+    @property
+    def due_ms(self) -> int:
+        """When the run's nearest timer is due; NO_TIMER_MS if there is none."""
+        due = self.tree.timers.next_due()
+        return NO_TIMER_MS if due is None or self.status != "live" else due
 
     @property
     def at_rest(self) -> bool:
-        """Whether nothing runs, waits to run, or is under way outside."""
+        """Whether nothing runs, waits to run or to be saved, or is under way outside."""
         tree = self.tree
-        return not (tree.turn or tree.running or tree.arrivals or self._in_flight())
-
-    def _in_flight(self) -> bool:
-        return self.ledgers.effects.outstanding or any(
-            invoke.live and invoke.kind in ("call", "effect")
-            for node in self._nodes()
-            for invoke in node.engine.invokes.active.values()
-        )
-
-    def _nodes(self) -> Iterator[Node]:
-        return self.tree.root.walk() if self.tree.root is not None else iter(())
-
-    @property
-    def parked(self) -> bool:
-        """Whether the run only waits: no queue, nothing pending, nothing in flight or in doubt."""
-        tree = self.tree
-        if tree.arrivals or self._in_flight():
-            return False
-        if any(timer.policy != "deadline" for timer in tree.timers):
-            return False
-        return not any(
-            node.engine.external_queue.items or node.engine.invokes.marked
-            for node in self._nodes()
-        )
+        waits = tree.turn or tree.running or tree.arrivals or self.trouble
+        return not (waits or in_flight(tree, self.ledgers.effects))
 
     def gates(self) -> list[OpenGate]:
         """Return the open gates of the run, in the order in which they opened."""
-        return [
-            OpenGate(
-                invoke.extra["key"],
-                node.path,
-                invoke.state,
-                tuple(invoke.extra["events"]),
-                invoke.extra.get("meta"),
-            )
-            for node in self._nodes()
-            for invoke in node.engine.invokes.active.values()
-            if invoke.kind == "gate" and invoke.live
-        ]
-
-    # -- what enters ----------------------------------------------------------------------------
-
-    def send(
-        self,
-        event: str,
-        args: tuple[Any, ...] = (),
-        data: Mapping[str, Any] | None = None,
-        *,
-        waiter: Any = None,
-        delay_ms: float | None = None,
-        delivery: str | None = None,
-        path: str = "",
-    ) -> bool:
-        """Take an event for a chart of the run; return False for a delivery that was taken.
-
-        Raises RunFinishedError, EncodeError for data that cannot be stored.
-        """
-        if delivery is not None and delivery in self.ledgers.deliveries:
-            return False
-        self.require_live()
-        refuse_reserved(self.run_id, event, data or {})
-        node = self.tree.find(path)
-        assert node is not None, f"run {self.run_id!r} has no chart at {path!r}"
-        self.machine.codec.encode([list(args), dict(data or {})], root=f"event {event}")
-        if delivery is not None:
-            self.ledgers.deliver(delivery, self.tree.seq + 1)
-        node.engine.enqueue(event, *args, delay=delay_ms, waiter=waiter, **(data or {}))
-        return True
-
-    def answer(
-        self, gate: str, event: str, args: tuple[Any, ...], data: Mapping[str, Any], waiter: Any
-    ) -> None:
-        """Take an answer to an open gate; raises GateClosedError if none takes it."""
-        self.require_live()
-        gates = self.gates()
-        found = next((g for g in gates if g.key == gate and event in g.events), None)
-        if found is None:
-            known = tuple(f"{g.key} ({', '.join(g.events)})" for g in gates)
-            raise GateClosedError(self.run_id, gate, event, known)
-        self.send(event, args, data, waiter=waiter, path=found.path)
+        return open_gates(nodes_of(self.tree))
 
     def require_live(self) -> None:
         """Raise RunFinishedError if the run takes nothing more."""
         if self.status != "live":
             raise RunFinishedError(self.run_id, self.status)
+
+    # -- what enters ----------------------------------------------------------------------------
+
+    def take_in(
+        self,
+        path: str,
+        event: str,
+        args: tuple[Any, ...] = (),
+        data: Mapping[str, Any] | None = None,
+        *,
+        send_id: str | None = None,
+        waiter: Any = None,
+    ) -> int | None:
+        """Queue an event from outside and return its number; None if the chart has ended.
+
+        It does not run yet: `wake` has it run. Until a save holds it, it is kept where the charts
+        are built anew.
+        """
+        tree, node = self.tree, self.tree.find(path)
+        if node is None or node.finished:
+            return None
+        trigger = make_trigger(node.chart, event, args=args, kwargs=data, send_id=send_id)
+        trigger.future = waiter
+        item = Queued(tree.now(), tree.number(), trigger)
+        tree.arrivals.append(Arrival(path, None, item))
+        if tree.running is None:
+            tree.admit()
+        return item.seq
+
+    def note_delivering(self, delivery: str, future: Any) -> None:
+        """Know who waits for a delivery, until that is answered."""
+        if not future.done():
+            self.delivering[delivery] = future
+            future.add_done_callback(lambda _: self.delivering.pop(delivery, None))
+
+    def when_quiet(self, function: Callable[[], object]) -> None:
+        """Have a function called once the tree has come to rest."""
+        self.tree.resting.append(_Rest(lambda: self.post(function)))  # type: ignore[arg-type]
 
     # -- the tree's keeper ----------------------------------------------------------------------
 
@@ -255,41 +210,24 @@ class Run:
 
     def boundary(self, node: Node) -> None:
         """Save the whole run: the macrostep of `node` is over and nothing that follows began."""
-        intents = list(self._intend(node))
-        self.ledgers.follow(node, self.clock.now_ms())
+        if self.over or self.status != "live":
+            raise Halt
         root = self.tree.root
         assert root is not None
-        try:
+        with ExitStack() as undo:
+            now_ms = self.clock.now_ms()
+            self.ledgers.intend(node, self.run_id, now_ms, undo)
+            for path, invoke in self.tree.stopped:
+                undo.callback(self.ledgers.effects.withdraw(path, invoke, NEVER_CALLED))
+            undo.callback(self.ledgers.follow(node, now_ms))
+            self.step += 1
+            undo.callback(partial(setattr, self, "step", self.step - 1))
             if root.finished:
                 self._end(self._verdict(root), None)
             else:
-                self._save()
-        except BaseException:
-            for row in intents:
-                self.ledgers.effects.drop(row.id)
-            raise
+                self._put("live", None)
+            undo.pop_all()
         self.ledgers.reacted(node)
-
-    def _intend(self, node: Node) -> Iterator[EffectRow]:
-        for mark in node.engine.invokes.marked:
-            source = source_of(node.engine.invokes.callbacks(mark.state)[mark.index])
-            if not isinstance(source, Effect) or mark.id is None:
-                continue
-            if self.ledgers.effects.of_invoke(node.path, mark.id) is not None:
-                continue
-            name = "/".join(part for part in (self.run_id, node.path, mark.id) if part)
-            context = node.engine.invokes.context_of(mark)
-            row = EffectRow(
-                name,
-                node.path,
-                mark.id,
-                source.kind,
-                source.key_for(context, name),
-                source.idempotent,
-                self.clock.now_ms(),
-            )
-            self.ledgers.effects.intend(row)
-            yield row
 
     def _verdict(self, root: Node) -> Status:
         failed = any(state.id in self.machine.failed for state in root.chart.configuration)
@@ -314,78 +252,42 @@ class Run:
 
     def wake(self) -> None:
         """See that the tree runs."""
-        if not self.paused and self.status == "live":
+        if not (self.paused or self.over) and self.status == "live":
             self.worker.wake(self)
 
     def arrived(self) -> None:
         """Save at once what came from outside, then see that the tree runs.
 
-        If the save fails it is kept in memory, and saved again later.
+        If the file is at fault it is kept in memory, and saved again later. What cannot be saved
+        at all ends the run.
         """
+        if self.over or self.status != "live":
+            return
         try:
             self.write()
-        except (StorageError, ConflictError) as error:
-            self._stall(error, None)
+        except UNSAVED as error:
+            mending.stall(self, error, None)
+        except SnapshotsError as error:
+            mending.choke(self, error)
         self.wake()
 
+    # -- what fails -----------------------------------------------------------------------------
+
     def failed(self, node: Node, item: Queued | None, error: Exception) -> bool:
-        """Put the run back to its last saved snapshot, and tell who must know.
-
-        Who waits for the event gets the exception and the run stays live. Where nobody waits it
-        becomes `error`, in the same write. A save that failed changes nothing but memory.
-        """
+        """Mend the run after an exception left a macrostep; see `machines.mending`."""
         del node
-        if self.header is None:
-            self.tree.turn.clear()
-            reject_waiter(self.stored, error)
-            return True
-        self.put_back()
-        waits = item is not None and item.trigger.future is not None
-        if isinstance(error, StorageError | ConflictError):
-            self._stall(error, item)
-            return True
-        try:
-            if waits and item is not None and not item.trigger.future.done():
-                self._refuse(item, error)
-            else:
-                self.die(error)
-        except (StorageError, ConflictError) as broken:
-            self._stall(broken, item)
-        return True
-
-    def _refuse(self, item: Queued, error: Exception) -> None:
-        self.ledgers.undeliver(item.seq)
-        root = self.tree.root
-        assert root is not None
-        for node in root.walk():
-            if node.engine.external_queue.remove(item.seq):
-                node.fragment = None
-                self.write()
-        reject(item.trigger, error)
-
-    def _stall(self, error: StorageError | ConflictError, item: Queued | None) -> None:
-        self.paused = True
-        if item is not None:
-            self.ledgers.undeliver(item.seq)
-            reject(item.trigger, error)
-        self.worker.stalled(self, error)
-
-    def put_back(self) -> None:
-        """Throw the objects of the tree away and build them from the last saved snapshot.
-
-        Outside work that is under way is not touched: it belongs to the run.
-        """
-        value = self.machine.codec.decode(join(self._good))
-        self.tree.clear()
-        grow(self.tree, self.machine, value)
-        resume(self.tree, restored=False)
+        return mending.failed(self, item, error)
 
     # -- endings --------------------------------------------------------------------------------
 
     def die(self, error: BaseException) -> None:
         """End the run with an exception that its chart does not handle."""
         self.error = self.describe(error)
-        self._end("error", f"{self.error['type']}: {self.error['message']}")
+        try:
+            self._end("error", f"{self.error['type']}: {self.error['message']}")
+        except BaseException:
+            self.error = None
+            raise
 
     def describe(self, error: BaseException) -> dict[str, str]:
         """Return what is stored of an exception: its type, and its message cut to a bound."""
@@ -393,27 +295,28 @@ class Run:
         return {"type": plain["type"], "message": plain["v"]}
 
     def cancel(self, reason: str | None = None) -> None:
-        """End the run because somebody asked for it. Raises RunFinishedError."""
+        """End the run because somebody asked for it. Raises RunFinishedError, StorageError."""
         self.require_live()
         self._end("cancelled", reason or "cancelled")
 
-    def set_aside(self, status: Status, reason: str) -> None:
-        """Mark the run lost or drifted: the row keeps its snapshot."""
-        assert self.header is not None
-        self.header = self.store.mark(self.header, status, reason)
-        self.worker.ended(self)
-
     def _end(self, status: Status, reason: str | None) -> None:
-        self.ledgers.effects.close()
-        self._put(status, reason)
-        refusal = RunFinishedError(self.run_id, status)
-        for node in self._nodes():
-            if status in ("error", "cancelled"):
-                node.engine.external_queue.reject_futures(refusal)
+        with ExitStack() as undo:
+            undo.callback(self.ledgers.effects.close())
+            self._put(status, reason)
+            undo.pop_all()
+        for node in nodes_of(self.tree):
             for invoke in node.engine.invokes.active.values():
                 if invoke.live and invoke.kind in ("call", "effect"):
                     self.stop(node.path, invoke.id)
+        if status in ("error", "cancelled"):
+            self.release(RunFinishedError(self.run_id, status))
         self.worker.ended(self)
+
+    def release(self, error: BaseException) -> None:
+        """Run and save nothing more, and tell that to everybody who waits for the run."""
+        self.over = True
+        tell_all(self.tree, error)
+        reject_waiter(self.stored, error)
 
     # -- writing --------------------------------------------------------------------------------
 
@@ -424,86 +327,57 @@ class Run:
         """
         self._put("live", None, sync=sync)
 
-    def _save(self) -> None:
-        self.step += 1
-        try:
-            self._put("live", None)
-        except BaseException:
-            self.step -= 1
-            raise
-
     def _put(self, status: Status, reason: str | None, *, sync: bool = False) -> None:
         fresh = self.tree.running is None
-        fields = tree_fields(self.tree, self.machine) if fresh else self._good
+        fields = tree_fields(self.tree, self.machine) if fresh else self.row.tree
         if self.verify and fresh:
-            self._verify(fields["root"])
-        blob = self._blob(fields)
-        due = self.tree.timers.next_due()
-        due_ms = NO_TIMER_MS if due is None or status != "live" else due
-        parked = status == "live" and fresh and self.parked
-        if self.header is None:
-            self.header = self.store.create(
-                run_id=self.run_id,
-                machine=self.machine.name,
-                digest=self.machine.digest,
-                shape=shape_bytes(self.machine.chart),
-                blob=blob,
-                due_ms=due_ms,
-                parked=parked,
-                status=status,
-                reason=reason,
-            )
-        else:
-            self.header = self.store.save(
-                self.header,
-                blob,
-                status=status,
-                reason=reason,
-                due_ms=due_ms,
-                parked=parked,
-                sync=sync,
-            )
-        self._good = fields
+            compare_with_full_capture(self.tree, self.row, fields["root"])
+        live = status == "live"
+        self.row.put(
+            fields,
+            self._rest(),
+            status=status,
+            reason=reason,
+            due_ms=self.due_ms if live else NO_TIMER_MS,
+            parked=live and fresh and parked(self.tree, self.ledgers.effects),
+            sync=sync,
+        )
+        self.trouble = None
+        self.arrivals_saved = frozenset(a.item.seq for a in self._arrivals())
         if fresh:
             self.tree.admitted.clear()
         if self.stored is not None and not self.stored.done():
             self.stored.set_result(None)
         self.worker.saved(self)
 
-    def _blob(self, fields: dict[str, bytes]) -> bytes:
+    def _rest(self) -> dict[str, bytes]:
+        """Return the parts of the blob that are not the tree's own, as JSON."""
         encode = self.machine.codec.encode
-        parts = {
-            "v": b"1",
-            "run": encode(self.run_id),
-            "machine": encode(self.machine.name),
-            "digest": encode(self.machine.digest),
-            "input": self._input,
-            "step": encode(self.step),
-            **fields,
-        }
-        arrivals = [*self.tree.admitted, *self.tree.arrivals] if self.tree.running else ()
-        if arrivals:
+        parts = {"step": encode(self.step), **self.ledgers.fields(self.machine.codec)}
+        if arrivals := self._arrivals():
             stored = [read_arrival(arrival) for arrival in arrivals]
             parts["arrivals"] = encode(stored, root="arrivals")
-        parts |= self.ledgers.fields(self.machine.codec)
         if self.error is not None:
             parts["error"] = encode(self.error)
-        return join(parts)
+        return parts
 
-    def _verify(self, root: bytes) -> None:
-        for node in self._nodes():
-            node.fragment = None
-        assert self.tree.root is not None
-        full = node_bytes(self.tree.root, self.machine, "root")
-        assert full == root, f"run {self.run_id!r}: a chart moved and was not encoded again"
+    def _arrivals(self) -> list[Arrival]:
+        """Return what came from outside and is not in the tree as it is saved now."""
+        tree = self.tree
+        return [*tree.admitted, *tree.arrivals] if tree.running is not None else []
 
 
-def refuse_reserved(run_id: str, event: str, data: Mapping[str, Any]) -> None:
-    """Refuse event data that the library would silently replace by a value of its own."""
-    for name in sorted(RESERVED & data.keys()):
-        raise EventRefusedError(
-            run_id,
-            event,
-            f"its data uses the name {name!r}, which python-statemachine replaces",
-            "give that value another name",
-        )
+class _Rest:
+    """Stands among those who wait for the tree to rest."""
+
+    def __init__(self, function: Callable[[], None]) -> None:
+        self._function = function
+
+    def done(self) -> bool:
+        """Whether nothing is to be called: never."""
+        return False
+
+    def set_result(self, result: object) -> None:
+        """Call the function."""
+        del result
+        self._function()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -19,7 +20,8 @@ from statemachine.io.invoke import Invoker
 from statemachine.state import HistoryState
 
 from machines.names import Names, every_state, names_of
-from snapshots.codec import Codec, dump
+from snapshots.codec import Codec, Plain, dump
+from snapshots.errors import EncodeError
 
 if TYPE_CHECKING:
     from statemachine.callbacks import CallbackSpec
@@ -32,7 +34,7 @@ _CACHE: WeakKeyDictionary[type[StateChart[Any]], tuple[Shape, str]] = WeakKeyDic
 
 
 def shape_of(chart: type[StateChart[Any]]) -> Shape:
-    """Return the shape of a chart class: plain JSON values, sorted, child charts included."""
+    """Return the shape of a chart class: plain JSON values, states in document order."""
     return _shape_and_digest(chart)[0]
 
 
@@ -50,17 +52,24 @@ def _shape_and_digest(chart: type[StateChart[Any]]) -> tuple[Shape, str]:
     known = _CACHE.get(chart)
     if known is None:
         shape = _shape(chart, frozenset())
-        counted = {key: value for key, value in shape.items() if key != "name"}
-        digest = hashlib.sha256(dump(counted)).hexdigest()[:DIGEST_HEX]
-        known = _CACHE[chart] = (shape, digest)
+        known = _CACHE[chart] = (shape, _digest(shape))
     return known
+
+
+def _digest(shape: Shape) -> str:
+    """Digest what counts: the order in which states are written does not, nor the class's name."""
+    counted = {
+        "states": sorted(shape["states"], key=lambda state: str(state["name"])),
+        "transitions": shape["transitions"],
+    }
+    return hashlib.sha256(dump(counted)).hexdigest()[:DIGEST_HEX]
 
 
 def _shape(chart: type[StateChart[Any]], above: frozenset[type[StateChart[Any]]]) -> Shape:
     names = names_of(chart)
     children: dict[str, Shape] = {}
     states = [
-        _state(state, names, children, above | {chart}) for state in every_state(list(chart.states))
+        _state(state, names, children, chart, above) for state in every_state(list(chart.states))
     ]
     transitions = sorted(
         (_transition(t, names) for state in names.states.values() for t in state.transitions),
@@ -68,7 +77,7 @@ def _shape(chart: type[StateChart[Any]], above: frozenset[type[StateChart[Any]]]
     )
     return {
         "name": chart.__name__,
-        "states": sorted(states, key=lambda state: str(state["name"])),
+        "states": states,
         "transitions": transitions,
         "children": children,
     }
@@ -78,25 +87,34 @@ def _state(
     state: State,
     names: Names,
     children: dict[str, Shape],
+    chart: type[StateChart[Any]],
     above: frozenset[type[StateChart[Any]]],
 ) -> dict[str, Any]:
     name = names.name(state)
     return {
         "name": name,
-        "value": Codec().to_plain(state.value) if _plain(state.value) else repr(type(state.value)),
+        # A document's state has its id as its value, and that may be a generated one.
+        "value": _value(name if state.value == state.id else state.value),
         "parent": names.name(state.parent) if state.parent is not None else None,
         "kind": _kind(state),
         "initial": bool(state.initial),
         "invokes": [
-            _invoke(spec, f"{name}.{place}", children, above)
+            _invoke(spec, f"{name}.{place}", children, above | {chart})
             for place, spec in enumerate(state.invoke)
-            if not spec.is_convention
+            if not spec.is_convention or callable(getattr(chart, spec.attr_name, None))
         ],
     }
 
 
-def _plain(value: Any) -> bool:
-    return value is None or isinstance(value, bool | int | float | str)
+def _value(value: Any) -> Plain:
+    """Return a state's value with its type, but without the name of a class."""
+    if isinstance(value, Enum):
+        return {"enum": value.name}
+    try:
+        plain = Codec().to_plain(value)
+    except EncodeError:
+        return {"object": None}
+    return {"typed": dump(plain).decode()} if isinstance(plain, dict) else plain
 
 
 def _kind(state: State) -> str:
@@ -122,10 +140,8 @@ def _invoke(
     if isinstance(chart, type) and issubclass(chart, StateChart):
         if chart in above:
             return "child:recursive"
-        inner = _shape(chart, above)
-        children[place] = inner
-        counted = {key: value for key, value in inner.items() if key != "name"}
-        return f"child:{hashlib.sha256(dump(counted)).hexdigest()[:DIGEST_HEX]}"
+        children[place] = inner = _shape(chart, above)
+        return f"child:{_digest(inner)}"
     if isinstance(source, InvokeGroup):
         return f"group:{len(source._callables)}"  # noqa: SLF001 - pinned
     if isinstance(source, _Timeout):
@@ -170,7 +186,8 @@ def _state_drift(name: str, before: dict[str, Any], now: dict[str, Any]) -> list
     words = []
     for key, said in (("kind", "is"), ("parent", "lies in"), ("value", "has the value")):
         if before[key] != now[key]:
-            words.append(f"state {name!r} now {said} {now[key]!r}, it was {before[key]!r}")
+            was, is_now = _shown(before[key]), _shown(now[key])
+            words.append(f"state {name!r} now {said} {is_now}, it was {was}")
     if before["initial"] != now["initial"]:
         words.append(f"state {name!r} is {'now' if now['initial'] else 'no longer'} initial")
     if before["invokes"] != now["invokes"]:
@@ -179,25 +196,32 @@ def _state_drift(name: str, before: dict[str, Any], now: dict[str, Any]) -> list
     return words
 
 
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return " ".join(str(part) for part in value.values())
+    return "the root" if value is None else repr(value)
+
+
 def _transition_drift(before: list[Any], now: list[Any]) -> list[str]:
     gone = Counter(map(_edge, before)) - Counter(map(_edge, now))
     new = Counter(map(_edge, now)) - Counter(map(_edge, before))
     words = []
-    for (source, event, targets, *flags), _ in list(gone.items()):
-        moved = next((e for e in new if e[:2] == (source, event) and list(e[3:]) == flags), None)
-        if moved is not None and targets != moved[2]:
+    for edge in gone:
+        source, name, targets = edge
+        moved = next((e for e in new if e[:2] == (source, name) and e[2] != targets), None)
+        if moved is not None:
             del new[moved]
-            words.append(f"{_event(event)} in {source!r} now leads to {moved[2]}, not {targets}")
+            words.append(f"{name} in {source!r} now leads to {moved[2]}, not {targets}")
         else:
-            words.append(f"{_event(event)} from {source!r} to {targets} is gone")
-    words += [f"{_event(edge[1])} from {edge[0]!r} to {edge[2]} is new" for edge in new]
+            words.append(f"{name} from {source!r} to {targets} is gone")
+    words += [f"{name} from {source!r} to {targets} is new" for source, name, targets in new]
     return words
 
 
-def _edge(transition: list[Any]) -> tuple[Any, ...]:
+def _edge(transition: list[Any]) -> tuple[str, str, str]:
     source, event, targets, internal, initial = transition
-    return source, event, " and ".join(map(repr, targets)) or "nowhere", internal, initial
-
-
-def _event(event: str) -> str:
-    return repr(event) if event else "the eventless transition"
+    name = repr(event) if event else "the eventless transition"
+    if initial:
+        name = "the initial transition"
+    said = f"{name}, internal," if internal else name
+    return source, said, " and ".join(map(repr, targets)) or "nowhere"

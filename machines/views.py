@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from machines.run import OpenGate, Run
+from machines.gates import OpenGate
+from machines.run import Run
 from snapshots.codec import load
 from snapshots.errors import DecodeError
 from snapshots.records import Status, StoredRun

@@ -4,47 +4,129 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import Context, copy_context
-from typing import Any
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from contextvars import copy_context
+from typing import TYPE_CHECKING, Any
 
 from machines.calls import perform
-from machines.engine.nodes import Call
+from machines.effects import CallTimeoutError
 from machines.engine.tree import drive
 from machines.engine.turns import outside_context
-from machines.limits import THREADS_MAX
-from machines.run import Run
+from machines.limits import PLAIN_THREADS_MAX, THREADS_MAX
+from machines.mending import interrupted, put_back
+from machines.workers import Halt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from machines.engine.nodes import Call
+    from machines.run import Run
 
 Key = tuple[str, str, str]
 """Run id, path of the chart, invoke id."""
 
 
-class LoopHands:
-    """Does one piece of work at a time for its caller, on the running loop."""
+class Threads:
+    """Threads for work that blocks: it leaves at once, or waits until it can."""
 
-    def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="machines-call")
-        self.ending = False
+    def __init__(self, name: str, limit: int) -> None:
+        self._pool = ThreadPoolExecutor(limit, thread_name_prefix=f"machines-{name}")
+        self._free = asyncio.Semaphore(limit)
+        self._loop = asyncio.get_running_loop()
+        self._busy = 0
 
     async def perform(
-        self, work: Callable[[], Any], *, asynchronous: bool, timeout_s: float | None
+        self, work: Callable[[], Any], leaving: Callable[[], None] | None, scope: asyncio.Timeout
     ) -> Any:
-        """Do the work; a thread that takes too long is left behind, its result is not used."""
-        async with asyncio.timeout(timeout_s):
-            if asynchronous:
-                return await work()
-            loop = asyncio.get_running_loop()
-            context = copy_context()
-            return await loop.run_in_executor(self._threads, context.run, work)
+        """Do the work in a thread; one that is not done within `scope` is left behind."""
+        await self._free.acquire()
+        try:
+            if leaving is not None:
+                leaving()
+            running = self._pool.submit(copy_context().run, work)
+        except BaseException:
+            self._free.release()
+            raise
+        self._busy += 1
+        running.add_done_callback(self._returned)
+        async with scope:
+            return await asyncio.wrap_future(running)
 
-    async def sleep(self, seconds: float) -> None:
-        """Wait."""
-        await asyncio.sleep(seconds)
+    def _returned(self, future: Future[Any]) -> None:
+        del future
+        with suppress(RuntimeError):  # the loop is closed, and nobody waits for a thread
+            self._loop.call_soon_threadsafe(self._release)
+
+    def _release(self) -> None:
+        self._busy -= 1
+        self._free.release()
 
     def close(self) -> None:
-        """Start no more work in threads; those that run are not waited for."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        """Start no more work; what runs is not waited for, idle threads are."""
+        self._pool.shutdown(wait=self._busy == 0, cancel_futures=True)
+
+
+class LoopHands:
+    """Does pieces of work on the running loop and in threads.
+
+    Plain work may go on for as long as its state is active, so it has threads of its own: it
+    cannot keep effects waiting.
+    """
+
+    def __init__(self) -> None:
+        self._effects = Threads("effect", THREADS_MAX)
+        self._plain = Threads("call", PLAIN_THREADS_MAX)
+        self._ending = asyncio.Event()
+
+    @property
+    def ending(self) -> bool:
+        """Whether no new call may leave, because the host stops."""
+        return self._ending.is_set()
+
+    def end(self) -> None:
+        """Let no new call leave, and nobody wait for its next attempt."""
+        self._ending.set()
+
+    def are_ended(self) -> bool:
+        """Whether the task that asks is being cancelled by who runs it."""
+        task = asyncio.current_task()
+        return task is not None and task.cancelling() > 0
+
+    async def perform(
+        self,
+        work: Callable[[], Any],
+        *,
+        asynchronous: bool,
+        timeout_s: float | None = None,
+        leaving: Callable[[], None] | None = None,
+    ) -> Any:
+        """Do the work; see `machines.calls.Hands`."""
+        threads = self._plain if leaving is None else self._effects
+        scope = asyncio.timeout(timeout_s)
+        try:
+            if not asynchronous:
+                return await threads.perform(work, leaving, scope)
+            if leaving is not None:
+                leaving()
+            async with scope:
+                return await work()
+        except TimeoutError as error:
+            if scope.expired():
+                message = f"no answer within {timeout_s} s"
+                raise CallTimeoutError(message) from error
+            raise
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait, but not longer than the host goes on."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._ending.wait()
+
+    def close(self) -> None:
+        """Give the threads up."""
+        self._effects.close()
+        self._plain.close()
 
 
 class Workshop:
@@ -53,18 +135,26 @@ class Workshop:
     def __init__(self, broken: Callable[[BaseException], None]) -> None:
         self.hands = LoopHands()
         self._loop = asyncio.get_running_loop()
-        self._thread = threading.get_ident()
         self._broken = broken
         self._work: dict[Key, tuple[asyncio.Task[None], Call]] = {}
-        self._pumps: dict[str, asyncio.Task[None]] = {}
+        self._pumps: dict[str, tuple[asyncio.Task[None], Run]] = {}
+        self._closed = False
+
+    # -- outside work ---------------------------------------------------------------------------
 
     def start(self, run: Run, call: Call) -> None:
         """Begin outside work, unless it is under way: a rebuilt chart adopts it."""
         key = (run.run_id, *call.key)
-        if key not in self._work and not self.hands.ending:
-            task = self._task(perform(run, call, self.hands))
-            self._work[key] = task, call
-            task.add_done_callback(lambda _: self._work.pop(key, None))
+        if key in self._work or self.hands.ending:
+            return
+        task = self._task(perform(run, call, self.hands))
+        self._work[key] = task, call
+
+        def ended(_: object) -> None:
+            if self._work.get(key) == (task, call):
+                del self._work[key]
+
+        task.add_done_callback(ended)
 
     def stop(self, run: Run, path: str, invoke: str) -> None:
         """End plain work whose state was left; an effect finishes, its outcome is recorded."""
@@ -72,66 +162,120 @@ class Workshop:
         if task is None or call is None or call.spec is not None:
             return
         if call.on_cancel is not None:
-            call.on_cancel()
+            # As in the library: the state is left, whatever a handler makes of it.
+            with suppress(Exception):
+                call.on_cancel()
         task.cancel()
+
+    # -- trees ----------------------------------------------------------------------------------
 
     def wake(self, run: Run) -> None:
         """Run a tree: here and now if no chart awaits anything, else in a task of its own."""
-        if run.tree.pumping:
+        if run.tree.pumping or self._closed:
             return
         if run.tree.is_sync:
-            drive(run.tree)
-        elif run.run_id not in self._pumps:
-            task = self._task(run.tree.pump())
-            self._pumps[run.run_id] = task
-            task.add_done_callback(lambda _: self._pumped(run))
+            self._drive(run)
+        elif self.pump_of(run) is None:
+            task = self._task(self._pump(run))
+            self._pumps[run.run_id] = task, run
+            task.add_done_callback(lambda _: self._pumped(task, run))
 
-    def _pumped(self, run: Run) -> None:
-        del self._pumps[run.run_id]
-        if not self.hands.ending and (run.tree.turn or run.tree.arrivals):
+    def pump_of(self, run: Run) -> asyncio.Task[None] | None:
+        """Return the task that runs a run's tree, if there is one."""
+        task, pumped = self._pumps.get(run.run_id, (None, None))
+        return task if pumped is run else None
+
+    def _drive(self, run: Run) -> None:
+        while not (run.over or run.paused):
+            try:
+                drive(run.tree)
+            except Halt:
+                return
+            except asyncio.CancelledError as error:
+                # Nothing awaits here, so nobody can have asked for it: a callback raised it.
+                interrupted(run, error)
+            except BaseException:
+                # The process is told to end; who stops that must not find half a macrostep.
+                if run.header is not None:
+                    with suppress(Halt):
+                        put_back(run)
+                raise
+            else:
+                return
+
+    async def _pump(self, run: Run) -> None:
+        try:
+            await run.tree.pump()
+        except Halt:
+            return
+        except asyncio.CancelledError as error:
+            if self.hands.are_ended():
+                raise
+            interrupted(run, error)
+
+    def _pumped(self, task: asyncio.Task[None], run: Run) -> None:
+        if self._pumps.get(run.run_id) == (task, run):
+            del self._pumps[run.run_id]
+        if run.tree.turn or run.tree.arrivals:
             run.wake()
 
-    def post(self, function: Callable[[], object]) -> None:
-        """Have the loop call the function soon; from any thread."""
-        self._loop.call_soon_threadsafe(function)
-
-    def in_flight(self, run_id: str | None = None) -> list[asyncio.Task[None]]:
-        """Return the tasks of effects under way, of one run or of all."""
-        return [
-            task
-            for key, (task, call) in self._work.items()
-            if call.spec is not None and run_id in (None, key[0])
-        ]
-
-    def busy(self, run_id: str) -> bool:
-        """Whether anything of a run is under way."""
-        return run_id in self._pumps or any(key[0] == run_id for key in self._work)
-
-    def abandon(self, run_id: str) -> None:
+    def abandon(self, run: Run) -> None:
         """Stop running a run's tree; its outside work is stopped one by one."""
-        task = self._pumps.get(run_id)
+        task = self.pump_of(run)
         if task is not None and task is not asyncio.current_task():
             task.cancel()
 
+    # -- all of it ------------------------------------------------------------------------------
+
+    def post(self, function: Callable[[], object]) -> None:
+        """Have the loop call the function soon, unless all is over then; from any thread."""
+        self._loop.call_soon_threadsafe(self._call, function)
+
+    def _call(self, function: Callable[[], object]) -> None:
+        if not self._closed:
+            outside_context().run(function)
+
+    def busy(self, run: Run) -> bool:
+        """Whether anything of a run is under way."""
+        return run.run_id in self._pumps or any(key[0] == run.run_id for key in self._work)
+
     async def close(self, grace_s: float) -> None:
-        """Take no new work, wait for effects in flight, then give up what is left."""
-        self.hands.ending = True
-        waiting = self.in_flight()
-        if waiting and grace_s > 0:
-            await asyncio.wait(waiting, timeout=grace_s)
-        left = [task for task, _ in self._work.values()] + list(self._pumps.values())
-        for task in left:
-            task.cancel()
-        if left:
-            await asyncio.gather(*left, return_exceptions=True)
+        """Let nothing new begin, wait for effects and macrosteps, then give up what is left."""
+        self.hands.end()
+        deadline = self._loop.time() + grace_s
+        while (waiting := self._waited_for()) and (left_s := deadline - self._loop.time()) > 0:
+            await asyncio.wait(waiting, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
+        self._closed = True
+        work = [task for task, _ in self._work.values()]
+        pumps = [task for task, _ in self._pumps.values()]
+        for _, call in self._work.values():
+            if call.spec is None and call.context is not None:
+                # Only told to end: its handler is not, since its state is not left.
+                call.context.cancelled.set()
+        await _end([*work, *pumps])
+        await asyncio.sleep(0)  # threads that have returned are counted as free
         self.hands.close()
 
+    def _waited_for(self) -> list[asyncio.Task[None]]:
+        effects = [task for task, call in self._work.values() if call.spec is not None]
+        pumps = [task for task, _ in self._pumps.values()]
+        this = asyncio.current_task()
+        return [task for task in (*effects, *pumps) if not task.done() and task is not this]
+
     def _task(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        context: Context = outside_context()
-        task = self._loop.create_task(coroutine, context=context)
+        task = self._loop.create_task(coroutine, context=outside_context())
         task.add_done_callback(self._look)
         return task
 
     def _look(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
             self._broken(error)
+
+
+async def _end(tasks: list[asyncio.Task[None]]) -> None:
+    this = asyncio.current_task()
+    others = [task for task in tasks if task is not this]
+    for task in others:
+        task.cancel()
+    if others:
+        await asyncio.gather(*others, return_exceptions=True)

@@ -52,6 +52,8 @@ class Bench:
         self._skip: str | None = None
         self.tree = self._new_tree()
         self.on_boundary: Callable[[Tree], None] | None = None
+        self.on_restart: Callable[[], Machine] | None = None
+        """Gives the machine of the process after a restart."""
 
     def _new_tree(self) -> Tree:
         return Tree(self.clock, self, make_child)
@@ -117,11 +119,21 @@ class Bench:
     def restart(self) -> None:
         """Throw every object away and build the tree anew from its bytes."""
         data = self.snapshot()
+        if self.on_restart is not None:
+            self.machine = self.on_restart()
         self.calls = {}
+        waiting = {item.seq: item.trigger.future for item in self._queued()}
         self.tree = self._new_tree()
         grow(self.tree, self.machine, self.machine.codec.decode(data))
+        for item in self._queued():
+            item.trigger.future = waiting.get(item.seq)
         resume(self.tree, restored=True)
         self.restarts += 1
+
+    def _queued(self) -> list[Queued]:
+        """Return every queued event: a script's sender goes on waiting over a restart."""
+        nodes = self.tree.root.walk() if self.tree.root is not None else ()
+        return [item for node in nodes for item in node.engine.external_queue.items]
 
     def run(self) -> None:
         """Run the tree to rest without a loop."""

@@ -12,10 +12,11 @@ from machines.binding.planting import make_child, plant
 from machines.binding.rebuilding import grow, resume
 from machines.definition import Machine
 from machines.engine.tree import Tree
-from machines.errors import DefinitionError, DriftError
-from machines.shape import drift, shape_of
+from machines.errors import DefinitionError, DriftError, MachinesError
+from machines.shape import drift, shape_bytes, shape_of
 from snapshots.clock import Clock, SystemClock
 from snapshots.codec import load
+from snapshots.errors import DecodeError, SnapshotsError
 from snapshots.layout import join
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class Snapshot:
     """Everything that decides how a chart behaves from here on, as bytes that nothing changes."""
 
     blob: bytes
-    """UTF-8 JSON: machine, digest, root, turn, timers."""
+    """UTF-8 JSON: machine, digest, shape, root, turn, timers."""
 
     def read(self) -> dict[str, Any]:
         """Return the snapshot as plain JSON values, for who wants to look into it."""
@@ -44,8 +45,8 @@ def capture(
     """Return the snapshot of a chart at rest, of this package's engine or of the library's.
 
     `types` are classes that its values have, `context` the class of its model if it is not named
-    in `StateChart[Model]`. Raises EncodeError for a value that could not come back,
-    IllegalConfigurationError inside a macrostep, DefinitionError for what cannot be captured.
+    in `StateChart[Model]`. Raises EncodeError for a value that could not come back, DefinitionError
+    inside a macrostep and for what cannot be captured.
     """
     machine = Machine(type(chart), types=tuple(types), context=context)
     node = getattr(chart._engine, "node", None)  # noqa: SLF001 - pinned
@@ -57,7 +58,12 @@ def capture(
             machine.name, "it is inside a macrostep", "capture it when its send has returned"
         )
     encode = machine.codec.encode
-    fields = {"v": b"1", "machine": encode(machine.name), "digest": encode(machine.digest)}
+    fields = {
+        "v": b"1",
+        "machine": encode(machine.name),
+        "digest": encode(machine.digest),
+        "shape": shape_bytes(type(chart)),
+    }
     return Snapshot(join(fields | tree_fields(tree, machine)))
 
 
@@ -78,10 +84,18 @@ def rebuild(
     """
     machine = Machine(chart, types=tuple(types), context=context)
     value = machine.codec.decode(snapshot if isinstance(snapshot, bytes) else snapshot.blob)
-    if value.get("digest") != machine.digest:
+    if not isinstance(value, dict) or not {"digest", "root"} <= value.keys():
+        raise DecodeError(None, "it is no snapshot: it has no digest or no root")
+    if value["digest"] != machine.digest:
         raise DriftError(None, machine.name, drift(value.get("shape"), shape_of(chart)))
     tree = _loose_tree(clock)
-    grow(tree, machine, value)
+    try:
+        grow(tree, machine, value)
+    except (SnapshotsError, MachinesError):
+        raise
+    except Exception as error:
+        reason = f"it does not fit the chart ({type(error).__name__}: {error})"
+        raise DecodeError(None, reason) from error
     resume(tree, restored=True)
     tree.keeper.wake()
     assert tree.root is not None

@@ -10,6 +10,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from statemachine.engines.async_ import AsyncEngine
+from statemachine.engines.base import _running_engine
 
 from machines.binding.planting import new_node
 from machines.engine.engines import DurableAsyncEngine, DurableSyncEngine
@@ -36,6 +37,8 @@ def _adopt_node(tree: Tree, chart: StateChart[Any], parent: Node | None, name: s
     node = new_node(tree, type(chart), parent, name)
     node.chart = chart
     library: Any = chart._engine  # noqa: SLF001 - pinned
+    if _is_stepping(library):
+        tree.running = node
     kind = DurableAsyncEngine if isinstance(library, AsyncEngine) else DurableSyncEngine
     engine = kind(chart)
     engine.install(node)
@@ -46,6 +49,18 @@ def _adopt_node(tree: Tree, chart: StateChart[Any], parent: Node | None, name: s
     _adopt_invokes(node, library)
     _adopt_queue(node, library)
     return node
+
+
+def _is_stepping(library: Any) -> bool:
+    """Whether a step of the library's engine is under way.
+
+    Its loop also holds the lock while it sleeps until a delayed event is due: then its cache is
+    empty and no microstep is counted.
+    """
+    if not library._processing.locked():  # noqa: SLF001 - pinned
+        return False
+    inside = _running_engine.get() is library
+    return inside or bool(library._cache or library._microstep_count)  # noqa: SLF001 - pinned
 
 
 def _adopt_shared(node: Node, chart: StateChart[Any]) -> None:
@@ -93,11 +108,13 @@ def _adopt_invokes(node: Node, library: Any) -> None:
     for state, kwargs in manager._pending:  # noqa: SLF001 - pinned
         name = node.names.name(state)
         invokes.marked.append(Marked(name, dict(kwargs), state.document_order))
-    seen: dict[str, int] = {}
+    seen: dict[tuple[str, bool], int] = {}
     for found in manager._active.values():  # noqa: SLF001 - pinned
         state = next(s for s in node.names.states.values() if s.id == found.state_id)
         name = node.names.name(state)
-        index = seen[name] = seen.get(name, -1) + 1
+        # What a state invokes is active all together, or cancelled all together.
+        place = name, found.ctx.cancelled.is_set()
+        index = seen[place] = seen.get(place, -1) + 1
         callbacks = invokes.callbacks(name)
         callback = callbacks[index % len(callbacks)]
         invokes.spawned += 1
@@ -108,6 +125,9 @@ def _adopt_invokes(node: Node, library: Any) -> None:
         invoke.cancelled = found.ctx.cancelled.is_set()
         invoke.handler = source_of(callback)
         invokes.active[invoke.id] = invoke
+        if invoke.kind in ("timeout", "gate") and invoke.live:
+            # The library does not keep when a timeout began: its whole span is still to come.
+            invokes.hold(invoke, invoke.handler)
         child = getattr(found._handler, "_child", None)  # noqa: SLF001 - pinned
         if child is not None and invoke.kind == "child":
             invoke.sent = invoke.terminated = not child._engine.running  # noqa: SLF001 - pinned

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from statemachine import StateChart
 from statemachine.model import Model
 from statemachine.state import InstanceState
 
 from machines.binding.documents import stored
 from machines.engine.turns import INITIAL
 from machines.errors import DefinitionError, IllegalConfigurationError
+from snapshots.errors import EncodeError
 from snapshots.layout import join, quote
 
 if TYPE_CHECKING:
-    from statemachine import StateChart
-
     from machines.definition import Machine
     from machines.engine.invokes import Invoke, Marked
     from machines.engine.nodes import Arrival, Node
@@ -102,7 +102,7 @@ def read_node(node: Node, machine: Machine) -> Value:
         "final": _name_or_none(names, engine._root_parallel_final_pending),  # noqa: SLF001 - pinned
         "context": stored(fields_of(chart.model, chart.state_field)),
         "model": None if type(chart.model) is Model else machine.name_of(type(chart.model)),
-        "attributes": own_attributes(chart, machine.transient),
+        "attributes": own_attributes(chart, machine.transient, _root_of(node)),
         "init": node.init,
         "state_field": None if chart.state_field == "state" else chart.state_field,
         "shared": node.shared.as_value() if node.shared is not None else None,
@@ -118,15 +118,25 @@ def _name_or_none(names: Names, state: Any) -> str | None:
     return None if state is None else names.name(state)
 
 
-def own_attributes(chart: StateChart[Any], transient: frozenset[str] = frozenset()) -> Value:
-    """Return what a chart, not the library, put on itself."""
-    return {
+def own_attributes(chart: StateChart[Any], transient: frozenset[str], root: str) -> Value:
+    """Return what a chart, not the library, put on itself; refuse a chart that is held there."""
+    own = {
         key: value
         for key, value in vars(chart).items()
         if key not in LIBRARY_ATTRIBUTES
         and key not in transient
         and not isinstance(value, InstanceState)
     }
+    for key, value in own.items():
+        if isinstance(value, StateChart):
+            reason = "it is a chart, which no attribute keeps; let a state invoke it with child(...)"
+            raise EncodeError(f"{root}.attributes.{key}", type(value).__qualname__, reason)
+    return own
+
+
+def _root_of(node: Node) -> str:
+    parts = node.path.split("/") if node.path else ()
+    return "root" + "".join(f".children.{part}" for part in parts)
 
 
 def fields_of(model: object, state_field: str) -> Value:
@@ -156,6 +166,7 @@ def read_queued(item: Queued) -> Value:
             "kwargs": stored(kwargs),
             "at": item.at,
             "seq": item.seq,
+            "invoke": item.invoke,
         }
     )
 
@@ -189,6 +200,7 @@ def read_marked(mark: Marked) -> Value:
             "index": mark.index,
             "order": mark.order,
             "kwargs": mark.kwargs,
+            "attempt": mark.attempt if mark.attempt > 1 else None,
         }
     )
 

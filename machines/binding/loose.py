@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from machines.engine.nodes import Call, Node
 from machines.engine.tree import Tree, drive
+from machines.errors import NeedsLoopError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +29,8 @@ class Loose:
         self._lock = threading.RLock()
         self._calls: dict[tuple[str, str], Call] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """The loop that runs a tree with coroutines."""
 
     @property
     def has_loop(self) -> bool:
@@ -54,17 +57,27 @@ class Loose:
         self.wake()
 
     def wake(self) -> None:
-        """Run the tree here, or in a task of the running loop if a chart has coroutines."""
+        """Run the tree here, or in a task of the running loop if a chart has coroutines.
+
+        Where no loop runs, whoever sends to such a chart runs it, as under the library's engine.
+        """
         if self.tree.is_sync:
             with self._lock:
                 if not self.tree.pumping:
                     self.tree.thread = threading.get_ident()
                     drive(self.tree)
-        elif not self.tree.pumping:
+        elif self.has_loop and not self.tree.pumping:
+            self._loop = asyncio.get_running_loop()
             self._task(self.tree.pump())
 
     def start(self, call: Call) -> None:
-        """Run the work in a task if it is a coroutine, else in a thread."""
+        """Run the work in a task if it is a coroutine, else in a thread.
+
+        Raises NeedsLoopError for a coroutine where no loop runs.
+        """
+        if call.is_async and not self.has_loop:
+            machine = type(call.context.machine).__name__
+            raise NeedsLoopError(machine, f"invokes the coroutine {call.invoke!r}")
         self._calls[call.key] = call
         if call.is_async or self.has_loop:
             self._task(self._await(call))
@@ -99,7 +112,10 @@ class Loose:
             call.on_cancel()
 
     def post(self, function: Callable[[], object]) -> None:
-        """Call the function when no other thread runs the tree."""
+        """Call the function when no other thread runs the tree: there, or here where none does."""
+        if self._loop is not None and self._loop.is_running():
+            self._loop.call_soon_threadsafe(function)
+            return
         with self._lock:
             self.tree.thread = threading.get_ident()
             function()

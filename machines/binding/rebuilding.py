@@ -124,8 +124,6 @@ def grow_model(machine: Machine, value: Value) -> Any:
         vars(model).update(fields)
         return model
     cls: Any = machine.class_of(name)
-    if hasattr(cls, "model_construct"):
-        return cls.model_construct(**fields)
     model = cls.__new__(cls)
     for key, part in fields.items():
         object.__setattr__(model, key, part)
@@ -171,7 +169,7 @@ def grow_queued(node: Node, value: Value) -> Queued:
         send_id=value.get("send_id"),
         internal=bool(value.get("internal")),
     )
-    return Queued(int(value["at"]), int(value["seq"]), trigger)
+    return Queued(int(value["at"]), int(value["seq"]), trigger, value.get("invoke"))
 
 
 def grow_timer(value: Value) -> Timer:
@@ -200,6 +198,7 @@ def grow_marked(value: Value) -> Marked:
         int(value["order"]),
         value.get("id"),
         int(value.get("index", 0)),
+        int(value.get("attempt", 1)),
     )
 
 
@@ -246,9 +245,11 @@ def resume(tree: Tree, *, restored: bool) -> None:
             elif invoke.kind in ("call", "effect") and invoke.live:
                 if restored:
                     invoke.attempt += 1
+                    node.fragment = None
                 node.engine.invokes.begin(invoke)
             elif invoke.kind == "call":
                 invoke.handler = fresh(source)
         if restored:
             for mark in node.engine.invokes.marked:
                 mark.attempt += 1
+                node.fragment = None

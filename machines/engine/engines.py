@@ -10,11 +10,10 @@ from statemachine.engines.async_ import AsyncEngine
 from statemachine.engines.sync import SyncEngine
 from statemachine.orderedset import OrderedSet
 
+from machines.engine.queues import Answer
 from machines.engine.turns import DurableEngine, enables
 
 if TYPE_CHECKING:
-    import asyncio
-
     from statemachine import State, StateChart
     from statemachine.event_data import TriggerData
 
@@ -32,10 +31,9 @@ class DurableSyncEngine(DurableEngine, SyncEngine):
 
     def processing_loop(self) -> Any:
         """Run the tree, unless it is being run; return the answer to the newest event."""
-        if self.tree.thread != threading.get_ident():
-            return None
-        waiting, self.asked = self.asked, None
-        self.tree.keeper.wake()
+        waiting = self.asked.pop(threading.get_ident(), None)
+        if self.tree.thread == threading.get_ident():
+            self.tree.keeper.wake()
         return waiting.result() if waiting is not None else None
 
     def microstep(self, transitions: list[Any], trigger_data: TriggerData) -> Any:
@@ -63,23 +61,29 @@ class DurableAsyncEngine(DurableEngine, AsyncEngine):
         return self.processing_loop()
 
     def new_answer(self) -> Any:
-        """Return a future of the running loop; without one, nobody can wait."""
+        """Return a future of the running loop; without one, an answer to look at afterwards."""
         import asyncio
 
         try:
             return asyncio.get_running_loop().create_future()
         except RuntimeError:
-            return None
+            return Answer()
 
-    def processing_loop(self, caller_future: asyncio.Future[object] | None = None) -> Any:
+    def processing_loop(self, caller_future: Any = None) -> Any:
         """See that the tree runs; give the caller's answer, or its first rest, to be awaited."""
         if self.tree.thread != threading.get_ident():
             return NOTHING
-        self.asked = None
+        self.asked.pop(threading.get_ident(), None)
         self.tree.keeper.wake()
+        if isinstance(caller_future, Answer):
+            return self._run_for(caller_future)
         if caller_future is not None:
             return caller_future
         return NOTHING if self.tree.running is not None else self.tree.at_rest()
+
+    async def _run_for(self, waiting: Answer) -> Any:
+        await self.tree.at_rest()
+        return waiting.result()
 
     async def microstep(self, transitions: list[Any], trigger_data: TriggerData) -> Any:
         """See the library; counted."""

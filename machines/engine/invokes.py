@@ -180,14 +180,15 @@ class Invokes(InvokeManager):
                 if kind in ("timeout", "gate"):
                     invoke = Invoke(name, mark.state, index, kind, mark.kwargs)
                     self.active[name] = invoke
-                    self._hold(invoke, source)
+                    self.hold(invoke, source)
                     continue
                 made = Marked(mark.state, mark.kwargs, mark.order, name, index)
                 self.marked.append(made)
                 numbered.append((made, source))
         return numbered
 
-    def _hold(self, invoke: Invoke, source: Any) -> None:
+    def hold(self, invoke: Invoke, source: Any) -> None:
+        """Give an invocation what it keeps in the snapshot alone: a due time, a gate's address."""
         if invoke.kind == "timeout":
             self._set_timeout(invoke, source)
         else:
@@ -306,7 +307,7 @@ class Invokes(InvokeManager):
             trigger = make_trigger(chart, timer.event)
             tree.enqueue(self.node, Queued(timer.due, timer.seq, trigger))
         done = make_trigger(chart, f"done.invoke.{invoke.id}", kwargs={"data": None})
-        self.end(invoke, Queued(timer.due, tree.number(), done))
+        self.end(invoke, Queued(timer.due, tree.number(), done, invoke.id))
 
     def cancel(self, invoke: Invoke) -> None:
         """End an invocation whose state is left; its outside work ends after the save."""
@@ -321,6 +322,13 @@ class Invokes(InvokeManager):
         elif invoke.kind in ("call", "effect"):
             tree.stopped.append((node.path, invoke.id))
         invoke.cancelled = invoke.terminated = True
+
+    def is_void(self, item: Queued) -> bool:
+        """Whether an event came from an invocation whose state was left before it ran."""
+        if item.invoke is None:
+            return False
+        invoke = self.active.get(item.invoke)
+        return invoke is None or invoke.cancelled
 
     def forget(self, trigger: TriggerData) -> None:
         """Drop a finished child once the chart has reacted to its end."""

@@ -24,6 +24,8 @@ class Queued:
     at: int
     seq: int
     trigger: TriggerData
+    invoke: str | None = None
+    """The invocation without which the event is void: the end of a timeout whose state was left."""
 
     @property
     def key(self) -> tuple[int, int]:

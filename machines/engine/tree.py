@@ -10,6 +10,8 @@ import asyncio
 import threading
 from typing import TYPE_CHECKING, Any
 
+from statemachine.exceptions import TransitionNotAllowed
+
 from machines.engine.nodes import Arrival, Keeper, MakeChild, Node
 from machines.engine.queues import Queued, answer, reject
 from machines.engine.triggers import make_trigger, readdress
@@ -237,12 +239,21 @@ class Tree:
         self.rest(node)
 
     def _give_up(self, node: Node, error: Exception) -> bool:
-        self.rest(node)
+        """Leave the chart as the library's engines do; return whether somebody was told.
+
+        What is queued behind the event is dropped, but for an event that no transition takes in
+        a synchronous chart.
+        """
         engine = node.engine
         engine.between = None
         engine.internal_queue.clear()
         current, engine.current = engine.current, None
         told = reject(current.trigger if current is not None else None, error)
+        self.rest(node)
+        if isinstance(error, TransitionNotAllowed) and not engine.is_async:
+            if not engine.external_queue.is_empty():
+                self.ready(node)
+            return told
         engine.external_queue.reject_futures(error)
         engine.external_queue.clear()
         return told

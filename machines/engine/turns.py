@@ -74,8 +74,8 @@ class DurableEngine:
         self.between: bool | None = None
         """Set between a macrostep and what follows it: whether the macrostep took any event."""
         self._steps = 0
-        self.asked: Any = None
-        """What the newest caller from outside waits for, until it begins to wait."""
+        self.asked: dict[int, Any] = {}
+        """What each thread's newest caller from outside waits for, until it begins to wait."""
 
     def __del__(self) -> None:
         """Do nothing: a chart that is passed out of memory does not end its work."""
@@ -106,14 +106,21 @@ class DurableEngine:
             self.internal_queue.put(trigger_data)
             return
         inside = running is not None and getattr(running, "tree", None) is tree
-        if tree.thread != threading.get_ident():
-            tree.keeper.post(lambda: self._put_from_outside(trigger_data))
+        sender = threading.get_ident()
+        if tree.thread != sender:
+            tree.keeper.post(lambda: self._put_from_outside(trigger_data, sender))
             return
-        if not inside and trigger_data.future is None:
-            trigger_data.future = self.asked = self.new_answer()
+        if not inside:
+            self._ask(trigger_data)
         tree.accept(self.node, trigger_data, inside=inside)
 
-    def _put_from_outside(self, trigger_data: TriggerData) -> None:
+    def _ask(self, trigger_data: TriggerData) -> None:
+        if trigger_data.future is None:
+            trigger_data.future = self.asked[threading.get_ident()] = self.new_answer()
+
+    def _put_from_outside(self, trigger_data: TriggerData, sender: int) -> None:
+        if threading.get_ident() == sender:
+            self._ask(trigger_data)
         self.tree.accept(self.node, trigger_data, inside=False)
         self.tree.keeper.arrived()
 
@@ -177,14 +184,17 @@ class DurableEngine:
         while took and self.running:
             if self.between is None:
                 took = await self._step(self._run_macrostep)
+                if not self.running:
+                    break
                 if took or self.moved:
                     self.between = took
                     self._reach_boundary()
             else:
                 took = self.between
             self.invokes.spawn()
-            self.tree.keeper.begun(self.node)
-            self.between = None
+            if self.between is not None:
+                self.tree.keeper.begun(self.node)
+                self.between = None
             self._answer()
             self._check_root_final_state()
             if not self.running:
@@ -225,9 +235,11 @@ class DurableEngine:
         item = self.external_queue.take()
         if item is None:
             return False
+        self.node.fragment = None
+        if self.invokes.is_void(item):
+            return True
         self.current = item
         self.moved = True
-        self.node.fragment = None
         self._macrostep_count += 1
         self._microstep_count = 0
         if item.trigger.event == INITIAL:

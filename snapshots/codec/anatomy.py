@@ -251,7 +251,7 @@ class MsgspecAnatomy(Anatomy):
 def base_value(base: Any, value: Any) -> Any:
     """Return the built-in value inside an instance of a subclass, exactly of the built-in type."""
     if base is dict:
-        return dict.copy(value)
+        return dict(dict.items(value))
     if base in (set, frozenset):
         return base(base.__iter__(value))
     if base in (str, int, float):

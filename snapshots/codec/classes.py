@@ -146,12 +146,12 @@ def why_not(cls: type) -> str | None:
 
 def _is_open(cls: type) -> bool:
     """Whether all that an instance holds is a built-in value and Python attributes."""
+    if hasattr(cls, "__struct_fields__"):
+        return True  # msgspec's classes say themselves what they hold
     base = base_of(cls) or object
     made = [owner for owner in cls.__mro__ if owner not in (object, base, Generic)]
     if not made or not all(owner.__flags__ & _HEAP_TYPE for owner in made):
         return False
-    if hasattr(cls, "__struct_fields__"):
-        return True  # msgspec's classes say themselves what they hold
     pointers = len(slots_of(cls)) + (cls.__weakrefoffset__ != 0) + (cls.__dictoffset__ != 0)
     return cls.__basicsize__ <= base.__basicsize__ + _POINTER_BYTES * pointers
 

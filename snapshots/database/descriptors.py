@@ -6,12 +6,13 @@ import ctypes
 import os
 import threading
 from dataclasses import dataclass, field
-from typing import Final
-
-import apsw
+from typing import TYPE_CHECKING, Final
 
 from snapshots.database.places import unreachable
 from snapshots.errors import StorageForkedError
+
+if TYPE_CHECKING:
+    import apsw
 
 _OPEN: Final = "open"
 

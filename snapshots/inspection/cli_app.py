@@ -106,8 +106,9 @@ def _line(error: Exception) -> str:
 def _usage_line(error: Exception, message: str) -> str:
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else PROGRAM
-    # Called without a command, a group gives its whole help as the message.
-    what = "a command is missing" if "\n" in message else message.rstrip(".")
+    # A group that is called without a command gives its whole help as the message, or none.
+    is_help = not message or "\n" in message
+    what = "a command is missing" if is_help else message.rstrip(".")
     return f"{what}; see {path} --help"
 
 

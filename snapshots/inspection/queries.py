@@ -23,7 +23,6 @@ from snapshots.errors import (
 )
 from snapshots.inspection.limits import PROGRESS_STEPS, READ_MS_MAX
 from snapshots.limits import FIND_RUNS_MAX
-from snapshots.records import RunHeader
 from snapshots.schema import APPLICATION_ID, SCHEMA_VERSION
 from snapshots.store.reading import after, header_of, is_text
 
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from snapshots.database import Database, Row
+    from snapshots.records import RunHeader
 
 _MS_PER_S: Final = 1_000
 _HEADER_COLUMNS: Final = 12

@@ -225,7 +225,9 @@ def _trail(fields: Fields, run_id: str) -> Iterator[TransitionReport]:
     for index, entry in enumerate(fields.entries("trail")):
         path = f"trail[{index}]"
         match entry:
-            case [int() as at_ms, str() as node, (str() | None) as event, sources, targets]:
+            case [at_ms, str() as node, (str() | None) as event, sources, targets] if (
+                type(at_ms) is int
+            ):
                 yield TransitionReport(
                     at_ms=at_ms,
                     node=node,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from snapshots.inspection.states import StateReport
-from snapshots.records import RunHeader
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from snapshots.inspection.states import StateReport
+    from snapshots.records import RunHeader
 
 WaitKind = Literal["gate", "effect", "invoke", "timer"]
 

@@ -369,4 +369,4 @@ def _at(path: str) -> str:
 
 
 def _name(name: str | None) -> str:
-    return NOTHING if name is None else visible(name)
+    return visible(name) if name else NOTHING

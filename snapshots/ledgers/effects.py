@@ -7,7 +7,7 @@ tail goes once the save that carries its transition is on disk.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -112,13 +112,38 @@ class Effects:
         """Whether any outcome is still to come, or in doubt."""
         return any(row.status in OUTSTANDING for row in self._rows.values())
 
-    def close(self) -> None:
-        """Prepare the terminal write: tails go, and what is still calling will never be known."""
+    def withdraw(self, path: str, invoke: str, error: dict[str, str]) -> Callable[[], None]:
+        """Settle an intent whose call will not be made, as failed; return what undoes that."""
+        row = self.of_invoke(path, invoke)
+        if row is None or row.status != "intent":
+            return lambda: None
+        undo = _keeping([row])
+        row.status, row.error = "failed", error
+        return undo
+
+    def close(self) -> Callable[[], None]:
+        """Prepare the terminal write: tails go, and what is still calling will never be known.
+
+        Returns what undoes it, for a write that fails.
+        """
+        undo = _keeping(self._rows.values())
         for row in self._rows.values():
             row.tail = None
             if row.status == "calling":
                 row.status = "unknown"
+        return undo
 
     def as_value(self) -> list[dict[str, Any]]:
         """Return the rows as a snapshot holds them."""
         return [row.as_value() for row in self._rows.values()]
+
+
+def _keeping(rows: Iterable[EffectRow]) -> Callable[[], None]:
+    """Return what puts rows back to how they are now."""
+    kept = [(row, row.status, row.tail, row.error) for row in rows]
+
+    def undo() -> None:
+        for row, status, tail, error in kept:
+            row.status, row.tail, row.error = status, tail, error
+
+    return undo

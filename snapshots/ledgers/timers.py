@@ -69,6 +69,10 @@ class Timers:
         """Drop the delayed events that a chart sent with this id."""
         self._keep(lambda t: t.path != path or t.send_id != send_id or t.invoke is not None)
 
+    def drop(self, seq: int) -> None:
+        """Drop the timer of this number."""
+        self._keep(lambda t: t.seq != seq)
+
     def drop_invoke(self, path: str, invoke: str) -> None:
         """Drop the timeout of an invocation that ended."""
         self._keep(lambda t: t.path != path or t.invoke != invoke)

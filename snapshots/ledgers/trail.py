@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from snapshots.limits import TRAIL_ENTRIES_MAX
@@ -15,9 +15,23 @@ class Trail:
     def __init__(self, entries: Iterable[list[Any]] = ()) -> None:
         self._entries: deque[list[Any]] = deque(entries, TRAIL_ENTRIES_MAX)
 
-    def add(self, at_ms: int, path: str, event: str, was: list[str], now: list[str]) -> None:
-        """Note that a chart went from one configuration to another at an event."""
-        self._entries.append([at_ms, path, event, was, now])
+    def add(
+        self, at_ms: int, path: str, event: str, was: list[str], now: list[str]
+    ) -> Callable[[], None]:
+        """Note that a chart went from one configuration to another at an event.
+
+        Returns what takes the note back, while no other was added behind it.
+        """
+        entries = self._entries
+        forgotten = entries[0] if len(entries) == TRAIL_ENTRIES_MAX else None
+        entries.append([at_ms, path, event, was, now])
+
+        def undo() -> None:
+            entries.pop()
+            if forgotten is not None:
+                entries.appendleft(forgotten)
+
+        return undo
 
     def as_value(self) -> list[list[Any]]:
         """Return `[at_ms, path, event, from, to]` for each transition, oldest first."""

@@ -23,8 +23,8 @@ select id, run_id, machine, digest, status, reason, revision, created_ms, update
   due_ms, parked, blob
 from runs where run_id = ?"""
 
-# `indexed by`: by itself SQLite would walk all rows in the order of their key, and read each
-# finished one to find that it is finished.
+# `indexed by`: a walk of all rows in the order of their key would give the same answer, and
+# read each finished one to find that it is finished. A statement that cannot avoid it fails.
 LIVE: Final = """
 select id, run_id, machine, digest, status, reason, revision, created_ms, updated_ms, ended_ms,
   due_ms, parked, case parked when 0 then blob else x'' end

@@ -54,7 +54,7 @@ insert into runs (run_id, machine, digest, status, reason, revision, created_ms,
   ended_ms, due_ms, parked, blob)
 values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict (run_id) do nothing"""
 SWEEP: Final = """
-delete from runs where status <> 'live' and ended_ms < ? and id in
+delete from runs where id in
   (select id from runs indexed by runs_ended where status <> 'live' and ended_ms < ?
    order by ended_ms limit ?)"""
 TAKE_OVER: Final = """
@@ -237,7 +237,7 @@ class SqliteSnapshotStore:
         database = self.database
         with database.writing("sweep"):
             self.require_term()
-            database.run(SWEEP, (before_ms, before_ms, slice_rows))
+            database.run(SWEEP, (before_ms, slice_rows))
             swept = database.changes()
             if swept == 0:
                 self._shapes.step(database)

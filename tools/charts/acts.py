@@ -27,9 +27,6 @@ def describe(event: object, args: Sequence[object], kwargs: dict[str, Any]) -> s
     return " ".join(parts)
 
 
-# -- verbs: each returns what an asynchronous callback has to await --------------------------------
-
-
 def _add(act: Act, _chart: Any, model: TraceModel) -> None:
     setattr(model, act.name, (getattr(model, act.name) + act.amount) % FIELD_VALUES)
 
@@ -172,9 +169,6 @@ def condition(guard: Guard, label: str, log: GuardLog, *, awaits: bool) -> Callb
         return holds(machine, model)
 
     return holds_awaited if awaits else holds
-
-
-# -- what every generated chart has: callbacks found by their names --------------------------------
 
 
 def on_enter_state(

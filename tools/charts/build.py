@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from enum import Enum
 from types import new_class
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from statemachine import Event, HistoryState, State, StateChart, StateMachine
 from statemachine.contrib.weighted import weighted_transitions
@@ -17,10 +17,12 @@ from statemachine.contrib.weighted import weighted_transitions
 from tools.charts import acts
 from tools.charts.acts import AwaitingWatcher, GuardLog, Watcher
 from tools.charts.handlers import invoked
-from tools.charts.spec import Act, ChartSpec, StateSpec, Subject, TransitionSpec
 from tools.charts.trace import TraceModel
 
-Grade = Enum("Grade", [f"G{number}" for number in range(40)], module=__name__)
+if TYPE_CHECKING:
+    from tools.charts.spec import Act, ChartSpec, StateSpec, Subject, TransitionSpec
+
+Grade = Enum("Grade", [f"G{number}" for number in range(60)], module=__name__)  # type: ignore[misc] # mypy wants a literal
 """State values that are members of an enumeration."""
 
 TYPES: tuple[type, ...] = (TraceModel, Grade)
@@ -32,24 +34,26 @@ def model(subject: Subject) -> TraceModel:
     return TraceModel(**subject.fields)
 
 
-def guard_log(cls: type[StateChart]) -> GuardLog:
+def guard_log(cls: type[StateChart[Any]]) -> GuardLog:
     """Where the guards of a class note how they were evaluated; empty for charts without."""
     log: GuardLog = getattr(cls, "_guard_log", [])
     return log
 
 
-def chart_class(spec: ChartSpec) -> type[StateChart]:
+def chart_class(spec: ChartSpec) -> type[StateChart[Any]]:
     """A new class that behaves as the specification says."""
     building = _Building(spec)
     states = {state.id: building.state(state) for state in spec.states}
     for transition in spec.transitions:
         building.transition(transition)
-    body = {**states, **building.weighted(), **_settings(spec), **_callbacks(spec)}
+    # Declared on the class as well: an event that no transition names would have no flags.
+    body = {**building.events, **states, **building.weighted(), **_settings(spec)}
+    body |= _callbacks(spec)
     body["_guard_log"] = building.log
     body["__init__"] = _constructor(spec)
     base = StateMachine if spec.flavour.startswith("machine") else StateChart
     made = new_class(spec.name, (base,), {}, lambda namespace: namespace.update(body))
-    return cast("type[StateChart]", made)
+    return cast("type[StateChart[Any]]", made)
 
 
 def _settings(spec: ChartSpec) -> dict[str, Any]:
@@ -81,7 +85,7 @@ def _constructor(spec: ChartSpec) -> Any:
         for name, value in spec.own.items():
             setattr(self, name, value)
         given = {"limit": limit, "n": n}
-        start = {key: value for key, value in given.items() if value is not None}
+        start: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
         own_model = TraceModel(**spec.fields) if model is None else model
         base.__init__(self, own_model, **start)
 

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from tools.charts.growth import Draft
-from tools.charts.spec import Act, ChartSpec, EventSpec, Guard, InvokeSpec, TransitionSpec
+from tools.charts.spec import (
+    Act,
+    ChartSpec,
+    EventSpec,
+    Guard,
+    InvokeKind,
+    InvokeSpec,
+    StateKind,
+    TransitionSpec,
+)
+
+if TYPE_CHECKING:
+    import random
 
 TIMEOUTS_MS = (27, 41, 66, 94)
 DELAYS_MS = (30, 60, 110)
@@ -37,8 +49,8 @@ class _Chain:
             self._link(state, following, nested=parent is not None)
         return [*states, final]
 
-    def _new(self, kind: str, parent: Draft | None) -> Draft:
-        state = Draft(f"s{self.made}", kind, parent)  # type: ignore[arg-type]
+    def _new(self, kind: StateKind, parent: Draft | None) -> Draft:
+        state = Draft(f"s{self.made}", kind, parent)
         self.made += 1
         if parent is not None:
             parent.children.append(state)
@@ -53,8 +65,8 @@ class _Chain:
             kinds += ["parallel"] if not nested else []
         getattr(self, f"_by_{self.rng.choice(kinds)}")(state, following)
 
-    def _go(self, state: Draft, following: Draft, *events: str, **options: object) -> None:
-        made = TransitionSpec(source=state.id, target=following.id, events=events, **options)  # type: ignore[arg-type]
+    def _go(self, state: Draft, following: Draft, *events: str, **options: Any) -> None:
+        made = TransitionSpec(source=state.id, target=following.id, events=events, **options)
         self.transitions.append(made)
 
     def _by_eventless(self, state: Draft, following: Draft) -> None:
@@ -81,8 +93,8 @@ class _Chain:
         self._go(state, following, on)
 
     def _by_call(self, state: Draft, following: Draft) -> None:
-        kind = self.rng.choice(("call", "class", "group"))
-        state.invokes.append(InvokeSpec(kind=kind, label=f"{self.name} {state.id}"))  # type: ignore[arg-type]
+        kind: InvokeKind = self.rng.choice(("call", "class", "group"))
+        state.invokes.append(InvokeSpec(kind=kind, label=f"{self.name} {state.id}"))
         self._go(state, following, f"done.invoke.{state.id}")
 
     def _by_child(self, state: Draft, following: Draft) -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from tools.charts.children import finishes_at_once
-from tools.charts.spec import Act, ChartSpec, Guard, InvokeSpec, StateSpec, TransitionSpec
-from tools.charts.trace import Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tools.charts.spec import Act, ChartSpec, Guard, InvokeSpec, StateSpec, TransitionSpec
+    from tools.charts.trace import Trace
 
 DECLARED = frozenset({
     "flavour chart", "flavour chart-async", "flavour machine", "flavour machine-async",
@@ -138,9 +142,6 @@ def _of_guards(guards: tuple[Guard, ...]) -> Iterator[str]:
             yield "unless"
 
 
-# -- what a run showed ----------------------------------------------------------------------------
-
-
 def shown(spec: ChartSpec, trace: Trace) -> frozenset[str]:
     """The features that a run had, of those in `SHOWN`."""
     taken = [detail for kind, detail in trace.entries if kind == "before"]
@@ -198,7 +199,7 @@ def _waits(spec: ChartSpec) -> bool:
 
 
 def _cancels(spec: ChartSpec, detail: str) -> bool:
-    source, _, target = detail.split()[0].partition("->")
+    source, _, target = detail.partition(" ")[0].partition("->")
     return any(
         act.verb == "cancel"
         for made in spec.transitions

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from tools.charts.children import finishes_at_once
-from tools.charts.growth import Draft, Growth, give_values
+from tools.charts.growth import Growth, give_values
 from tools.charts.invoking import Invoking
-from tools.charts.spec import Advance, ChartSpec, Finish, Flavour, Send, StateSpec, Step
+from tools.charts.spec import Act, Advance, ChartSpec, Finish, Flavour, Send, StateSpec, Step
 from tools.charts.wiring import DELAYED, EVENTS, ROLLED, Theme, Wiring
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Iterator
 
 STEPS_MIN, STEPS_MAX = 8, 18
 ADVANCES_MS = (10, 60, 100, 250, 500)
@@ -19,7 +21,8 @@ ADVANCES_MS = (10, 60, 100, 250, 500)
 
 def chart(rng: random.Random, *, flavour: Flavour | None = None) -> ChartSpec:
     """A random chart; its flavour is drawn too unless it is given."""
-    chosen = flavour or rng.choice(("chart", "chart", "chart-async", *get_args(Flavour)))
+    drawn_flavour: Flavour = rng.choice(("chart", "chart", "chart-async", *get_args(Flavour)))
+    chosen = flavour or drawn_flavour
     is_async = chosen.endswith("async")
     strict = chosen.startswith("machine") and rng.random() < 0.5
     theme = _theme(rng, chosen, strict=strict)
@@ -29,8 +32,8 @@ def chart(rng: random.Random, *, flavour: Flavour | None = None) -> ChartSpec:
     wiring = Wiring(rng, theme, top, is_machine=chosen.startswith("machine"))
     wiring.connect()
     Invoking(wiring, is_async=is_async).add()
-    drawn = _freeze(wiring, chosen, strict=strict)
-    return replace(drawn, incomparable=tuple(_incomparable(drawn)))
+    spec = _freeze(wiring, chosen, strict=strict)
+    return replace(spec, incomparable=tuple(_incomparable(spec)))
 
 
 def _theme(rng: random.Random, flavour: Flavour, *, strict: bool) -> Theme:
@@ -119,7 +122,7 @@ def _incomparable(spec: ChartSpec) -> Iterator[str]:
     # which finishes first, but here the script decides, by the ids that both runs share.
 
 
-def _all_acts(spec: ChartSpec) -> Iterator:  # type: ignore[type-arg]
+def _all_acts(spec: ChartSpec) -> Iterator[Act]:
     for state in spec.walk():
         yield from state.enter + state.exit
     for transition in spec.transitions:
@@ -159,6 +162,3 @@ def _step(rng: random.Random, kind: str, spec: ChartSpec) -> Step:
         args=(rng.randint(1, 9),) if rng.random() < 0.1 else (),
         kwargs={"n": rng.randint(1, 9)} if rng.random() < 0.5 else {},
     )
-
-
-__all__ = ["Draft", "chart", "script"]

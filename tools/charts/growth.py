@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from tools.charts.spec import Act, InvokeSpec, StateKind, StateSpec
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Iterator
 
 DEPTH_MAX = 4
 STATES_MAX = 16

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from statemachine.contrib.timeout import timeout
 from statemachine.invoke import invoke_group
 
 from tools.charts.acts import ChartError
-from tools.charts.spec import InvokeSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tools.charts.spec import InvokeSpec
 
 
 def outcome(spec: InvokeSpec, invokeid: str, kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-import random
+from typing import TYPE_CHECKING
 
 from tools.charts.children import child_chart
-from tools.charts.growth import Draft
 from tools.charts.spec import InvokeKind, InvokeSpec
-from tools.charts.wiring import Wiring
+
+if TYPE_CHECKING:
+    import random
+
+    from tools.charts.growth import Draft
+    from tools.charts.wiring import Wiring
 
 TIMEOUTS_MS = (33, 57, 71, 113, 149, 211, 263)
 EXPIRED = ("x0", "x1")

@@ -6,7 +6,7 @@ the chart guards shows as a difference in its trace, which the chart's docstring
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from tools.charts.named_documents import (
     child_document,
@@ -40,6 +40,9 @@ from tools.charts.named_work import (
     timers,
 )
 from tools.charts.subject import ROWS, NamedChart
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MAKERS: tuple[Callable[[], NamedChart], ...] = (
     configuration_order,

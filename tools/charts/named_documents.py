@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from statemachine import StateChart
 from statemachine.io import load
 
 from tools.charts.spec import Send
 from tools.charts.subject import NamedChart, named
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from statemachine import StateChart
+
 SCXML = '<scxml xmlns="http://www.w3.org/2005/07/scxml" version="1.0" initial="{initial}">'
 PARENT_RUNS_AT_ONCE = "the library runs the parent's macrosteps on its child's thread"
 
 
-def _builder(name: str, text: str, initial: str) -> Callable[[], type[StateChart]]:
+def _builder(name: str, text: str, initial: str) -> Callable[[], type[StateChart[Any]]]:
     """How to load a document from a file of its own: the library keeps a run's flags per load."""
 
-    def build() -> type[StateChart]:
+    def build() -> type[StateChart[Any]]:
         with tempfile.TemporaryDirectory(prefix="charts-") as folder:
             path = Path(folder) / f"{name}.scxml"
             path.write_text(SCXML.format(initial=initial) + text + "</scxml>", encoding="utf-8")
@@ -36,7 +40,9 @@ def session_id() -> NamedChart:
     text = """
       <datamodel><data id="mine" expr="''"/></datamodel>
       <state id="start">
-        <transition event="note" target="noted"><assign location="mine" expr="_sessionid"/></transition>
+        <transition event="note" target="noted">
+          <assign location="mine" expr="_sessionid"/>
+        </transition>
       </state>
       <state id="noted">
         <transition event="compare" cond="_sessionid == mine" target="same"/>

@@ -20,22 +20,22 @@ def configuration_order() -> NamedChart:
     wins: `by_right`. In document order, or sorted, the left would: `by_left`.
     """
 
-    def build() -> type[StateChart]:
+    def build() -> type[StateChart[Any]]:
         class ConfigurationOrder(Traced):
-            class both(State.Parallel):
-                class left(State.Compound):
+            class Both(State.Parallel):
+                class Left(State.Compound):
                     l1 = State(initial=True)
                     l2 = State()
                     flip = l1.to(l2)
 
-                class right(State.Compound):
+                class Right(State.Compound):
                     r1 = State(initial=True)
                     r2 = State()
                     turn = r1.to(r2)
 
             by_left = State(final=True)
             by_right = State(final=True)
-            leave = both.left.l2.to(by_left) | both.right.r1.to(by_right)
+            leave = Both.Left.l2.to(by_left) | Both.Right.r1.to(by_right)
 
         return ConfigurationOrder
 
@@ -49,9 +49,9 @@ def history() -> NamedChart:
     With nothing recorded it leads to the default, `first`.
     """
 
-    def build() -> type[StateChart]:
+    def build() -> type[StateChart[Any]]:
         class History(Traced):
-            class work(State.Compound):
+            class Work(State.Compound):
                 first = State(initial=True)
                 second = State()
                 back = HistoryState()
@@ -59,8 +59,8 @@ def history() -> NamedChart:
                 back.to(first)
 
             outside = State()
-            away = work.to(outside)
-            again = outside.to(work.back)
+            away = Work.to(outside)
+            again = outside.to(Work.back)
 
         return History
 
@@ -69,28 +69,28 @@ def history() -> NamedChart:
 
 
 def deep_history() -> NamedChart:
-    """Guards what a deep history state recorded: `again` leads back to `inner2` in `inside`.
+    """Guards what a deep history state recorded: `again` leads back to `inner2` in `Inside`.
 
     Recorded as one state, or not at all, it leads to `inner1` or to the default, `first`.
     """
 
-    def build() -> type[StateChart]:
+    def build() -> type[StateChart[Any]]:
         class DeepHistory(Traced):
-            class work(State.Compound):
+            class Work(State.Compound):
                 first = State(initial=True)
 
-                class inside(State.Compound):
+                class Inside(State.Compound):
                     inner1 = State(initial=True)
                     inner2 = State()
                     deeper = inner1.to(inner2)
 
                 back = HistoryState(type="deep")
-                step = first.to(inside)
+                step = first.to(Inside)
                 back.to(first)
 
             outside = State()
-            away = work.to(outside)
-            again = outside.to(work.back)
+            away = Work.to(outside)
+            again = outside.to(Work.back)
 
         return DeepHistory
 
@@ -102,16 +102,16 @@ def deep_history() -> NamedChart:
 def model_fields() -> NamedChart:
     """Guards the model's fields: two coins open the gate.
 
-    Without them the coins are gone, or the trace is, and `open` is never entered.
+    Without them the coins are gone, or the trace is, and `opened` is never entered.
     """
 
-    def build() -> type[StateChart]:
+    def build() -> type[StateChart[Any]]:
         class ModelFields(Traced):
             closed = State(initial=True)
-            open = State()
+            opened = State()
             coin = closed.to.itself(internal=True, on="take")
-            push = closed.to(open, cond="coins >= 2")
-            shut = open.to(closed)
+            push = closed.to(opened, cond="coins >= 2")
+            shut = opened.to(closed)
 
             def take(self, model: Any) -> None:
                 model.coins += 1
@@ -132,7 +132,7 @@ def own_attributes() -> NamedChart:
     The constructor sets `tries` to 0 again; without the saved value `given_up` is never entered.
     """
 
-    def build() -> type[StateChart]:
+    def build() -> type[StateChart[Any]]:
         class OwnAttributes(Traced):
             trying = State(initial=True)
             given_up = State(final=True)
@@ -159,7 +159,7 @@ def constructor_arguments() -> NamedChart:
     Made anew without it, the listener traces its default, `limit=1`.
     """
 
-    def build() -> type[StateChart]:
+    def build() -> type[StateChart[Any]]:
         class ConstructorArguments(StateChart[TraceModel]):
             listeners = [Watcher]  # noqa: RUF012 - how the library takes listeners of a class
             here = State(initial=True)
@@ -184,11 +184,11 @@ def finished_flag() -> NamedChart:
     Without the flag it does not say so, the script goes on, and the trace has one more result.
     """
 
-    def build() -> type[StateChart]:
+    def build() -> type[StateChart[Any]]:
         class FinishedFlag(Traced):
-            open = State(initial=True)
+            opened = State(initial=True)
             closed = State(final=True)
-            close = open.to(closed)
+            close = opened.to(closed)
 
         return FinishedFlag
 
@@ -203,17 +203,17 @@ def root_parallel_is_final() -> NamedChart:
     chart never ends.
     """
 
-    def build() -> type[StateChart]:
+    def build() -> type[StateChart[Any]]:
         class RootParallelIsFinal(Traced):
             validate_final_reachability = False
 
-            class both(State.Parallel):
-                class left(State.Compound):
+            class Both(State.Parallel):
+                class Left(State.Compound):
                     l1 = State(initial=True)
                     l2 = State(final=True)
                     finish = l1.to(l2)
 
-                class right(State.Compound):
+                class Right(State.Compound):
                     r1 = State(initial=True)
                     r2 = State(final=True)
                     finish = r1.to(r2)
@@ -234,7 +234,7 @@ def engine_kind() -> NamedChart:
     the chart goes on as if nothing had changed.
     """
 
-    def make(listener: type) -> type[StateChart]:
+    def make(listener: type) -> type[StateChart[Any]]:
         class EngineKind(Traced):
             listeners = [listener]  # noqa: RUF012 - how the library takes listeners of a class
             here = State(initial=True)
@@ -256,7 +256,7 @@ def weighted_generator() -> NamedChart:
     The generator is the class's; where it starts over at each restart, every roll is the first.
     """
 
-    def build() -> type[StateChart]:
+    def build() -> type[StateChart[Any]]:
         class WeightedGenerator(Traced):
             rolling = State(initial=True)
             low = State()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from statemachine import State, StateChart
 from statemachine.contrib.timeout import timeout
 
 from tools.charts.spec import Advance, Finish, Send
 from tools.charts.subject import NamedChart, Traced, named
-from tools.charts.trace import TraceModel
+
+if TYPE_CHECKING:
+    from tools.charts.trace import TraceModel
 
 
 def _job(ctx: Any, n: Any = None) -> dict[str, Any]:
@@ -23,7 +25,7 @@ def external_queue() -> NamedChart:
     Lost, the chart stays in `busy`; swapped, `second` comes too early and is dropped.
     """
 
-    def build() -> type[StateChart]:
+    def build() -> type[StateChart[Any]]:
         class ExternalQueue(Traced):
             idle = State(initial=True)
             busy = State()
@@ -48,7 +50,7 @@ def timers() -> NamedChart:
     Lost, `waiting` is never left; with their times counted anew from a restart they come late.
     """
 
-    def build() -> type[StateChart]:
+    def build() -> type[StateChart[Any]]:
         class Timers(Traced):
             # Else each `ping` would enter `waiting`, which sends its events again.
             enable_self_transition_entries = False
@@ -80,7 +82,7 @@ def send_ids() -> NamedChart:
     Without its id the event cannot be cancelled, and `late` is entered.
     """
 
-    def build() -> type[StateChart]:
+    def build() -> type[StateChart[Any]]:
         class SendIds(Traced):
             waiting = State(initial=True)
             stopped = State()
@@ -107,7 +109,7 @@ def timeouts() -> NamedChart:
     Lost, `asking` is never left; counted anew from the restart, the 100 ms are not over at 100.
     """
 
-    def build() -> type[StateChart]:
+    def build() -> type[StateChart[Any]]:
         class Timeouts(Traced):
             asking = State(initial=True, invoke=timeout(0.1, on="expired"))
             given_up = State(final=True)
@@ -132,7 +134,7 @@ def pending_invokes() -> NamedChart:
     Lost, nothing is invoked and `working` is never left; without its data `n` is None.
     """
 
-    def build() -> type[StateChart]:
+    def build() -> type[StateChart[Any]]:
         class PendingInvokes(Traced):
             idle = State(initial=True)
             working = State(invoke=_job)
@@ -152,7 +154,7 @@ def active_invokes() -> NamedChart:
     Lost, the work is never started again and `working` is never left.
     """
 
-    def build() -> type[StateChart]:
+    def build() -> type[StateChart[Any]]:
         class ActiveInvokes(Traced):
             enable_self_transition_entries = False
             working = State(initial=True, invoke=[_job, timeout(5)])
@@ -175,7 +177,7 @@ def done_sent_flag() -> NamedChart:
     Without the flag the work runs again after each restart, and `count` goes above 1.
     """
 
-    def build() -> type[StateChart]:
+    def build() -> type[StateChart[Any]]:
         class DoneSentFlag(Traced):
             enable_self_transition_entries = False
             working = State(initial=True, invoke=_job)
@@ -203,7 +205,7 @@ def invoke_counter() -> NamedChart:
     Counted from 1 again after a restart, every invocation is `working.1` and leads to `again`.
     """
 
-    def build() -> type[StateChart]:
+    def build() -> type[StateChart[Any]]:
         class InvokeCounter(Traced):
             working = State(initial=True, invoke=_job)
             again = State()
@@ -225,7 +227,7 @@ def children() -> NamedChart:
     lead to `done`; the trace of each child tells where it was.
     """
 
-    def build() -> type[StateChart]:
+    def build() -> type[StateChart[Any]]:
         class Inner(Traced):
             one = State(initial=True, invoke=_job)
             two = State(invoke=_job)
@@ -265,7 +267,7 @@ def started_flag() -> NamedChart:
     stuck, nor repeat it, which traces `waiting` twice.
     """
 
-    def build() -> type[StateChart]:
+    def build() -> type[StateChart[Any]]:
         class Kid(Traced):
             waiting = State(initial=True)
             end = State(final=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
 
 Flavour = Literal["chart", "chart-async", "machine", "machine-async"]
 """Base class and engine: ``chart`` is StateChart, ``machine`` is StateMachine."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from statemachine import StateChart
 
-from tools.charts.spec import Step
 from tools.charts.trace import TraceModel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tools.charts.spec import Step
 
 ROWS = (
     "configuration",
@@ -45,14 +48,14 @@ class NamedChart:
     name: str
     row: str
     guards: str
-    build: Callable[[], type[StateChart]]
+    build: Callable[[], type[StateChart[Any]]]
     script: tuple[Step, ...]
     fields: Mapping[str, int] = field(default_factory=dict)
     start: Mapping[str, int] = field(default_factory=dict)
     reported: tuple[str, ...] = ()
     attributes: tuple[str, ...] = ()
     incomparable: tuple[str, ...] = ()
-    rebuild: Callable[[], type[StateChart]] | None = None
+    rebuild: Callable[[], type[StateChart[Any]]] | None = None
     is_refused: bool = False
 
     @property

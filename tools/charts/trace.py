@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tools.charts.spec import Subject
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tools.charts.spec import Subject
 
 Entry = tuple[str, str]
 """What happened (``enter``, ``exit``, ``before``, ``on``, ``after``, ``listen``, ``act``) and

@@ -7,11 +7,15 @@ of fuel, and what charts send themselves, raise, or do at `done.state`, `error.e
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
-from tools.charts.growth import Draft
 from tools.charts.spec import Act, EventSpec, Guard, TransitionSpec, WeightedSpec
+
+if TYPE_CHECKING:
+    import random
+
+    from tools.charts.growth import Draft
 
 EVENTS = ("e0", "e1", "e2", "e3")
 INTERNAL = ("i0", "i1")
@@ -70,13 +74,11 @@ class Wiring:
         """Whether something of this probability happens."""
         return self.rng.random() < probability
 
-    def add(self, source: Draft, target: Draft | None, *events: str, **options: object) -> None:
+    def add(self, source: Draft, target: Draft | None, *events: str, **options: Any) -> None:
         """Add a transition."""
         goal = target.id if target is not None else None
-        made = TransitionSpec(source=source.id, target=goal, events=events, **options)  # type: ignore[arg-type]
+        made = TransitionSpec(source=source.id, target=goal, events=events, **options)
         self.transitions.append(made)
-
-    # -- all of it ------------------------------------------------------------------------------
 
     def connect(self) -> None:
         """Draw everything that does not belong to an invoke."""
@@ -90,6 +92,9 @@ class Wiring:
             elif state.kind == "final":
                 self._lead_to(state)
         self._add_joins()
+        self._add_what_the_theme_asks_for()
+
+    def _add_what_the_theme_asks_for(self) -> None:
         if self.theme.eventless:
             for state in self.rng.sample(self.sources, k=min(2, len(self.sources))):
                 self._add_eventless(state)
@@ -176,8 +181,6 @@ class Wiring:
                 made = Guard(kind="failing", name="f1", amount=self.rng.randint(1, 5))
         return (made,)
 
-    # -- what callbacks do ------------------------------------------------------------------------
-
     def _acts(self, slot: str) -> tuple[Act, ...]:
         if not self.chance(0.7 if slot == "on" else 0.2):
             return ()
@@ -195,31 +198,23 @@ class Wiring:
         return self._make(self.rng.choice(verbs))
 
     def _make(self, verb: str) -> Act:
-        amount = self.rng.randint(1, 4)
-        match verb:
-            case "note":
-                return Act(verb="note", name=self.rng.choice("abc"), amount=amount)
-            case "level":
-                return Act(verb="level", amount=amount)
-            case "toggle":
-                return Act(verb="toggle")
-            case "refill":
-                return Act(verb="refill", name="fuel", amount=1)
-            case "raise":
-                # An event declared internal is raised by an ordinary send.
-                name = self.rng.choice((*INTERNAL, RAISED, RAISED))
-                return Act(verb="send" if name == RAISED else "raise", name=name, amount=amount)
-            case "send":
-                return Act(verb="send", name=self.rng.choice(EVENTS), amount=amount)
-            case "declared":
-                return Act(verb="send", name=DELAYED, amount=amount)
-            case "later":
-                return self.later(amount)
-            case "cancel":
-                return Act(verb="cancel", send_id=self.rng.choice(SEND_IDS))
-            case "fail":
-                return Act(verb="fail", name="f2", amount=amount % 3)
-        return Act(verb="add", name=self.rng.choice(FIELDS), amount=amount)
+        rng, amount = self.rng, self.rng.randint(1, 4)
+        raised = rng.choice((*INTERNAL, RAISED, RAISED))
+        made = {
+            "note": Act(verb="note", name=rng.choice("abc"), amount=amount),
+            "level": Act(verb="level", amount=amount),
+            "toggle": Act(verb="toggle"),
+            "refill": Act(verb="refill", name="fuel", amount=1),
+            # An event declared internal is raised by an ordinary send.
+            "raise": Act(verb="send" if raised == RAISED else "raise", name=raised, amount=amount),
+            "send": Act(verb="send", name=rng.choice(EVENTS), amount=amount),
+            "declared": Act(verb="send", name=DELAYED, amount=amount),
+            "later": self.later(amount),
+            "cancel": Act(verb="cancel", send_id=rng.choice(SEND_IDS)),
+            "fail": Act(verb="fail", name="f2", amount=amount % 3),
+            "add": Act(verb="add", name=rng.choice(FIELDS), amount=amount),
+        }
+        return made[verb]
 
     def later(self, amount: int) -> Act:
         """Send an event with a delay, half of the time with an id to cancel it by."""
@@ -236,8 +231,6 @@ class Wiring:
             state.enter.append(self._act("enter"))
         if self.chance(0.25):
             state.exit.append(self._act("exit"))
-
-    # -- special transitions ------------------------------------------------------------------------
 
     def _add_default(self, history: Draft) -> None:
         assert history.parent is not None
@@ -291,8 +284,8 @@ class Wiring:
     def _add_weighted(self) -> None:
         atomic = [state for state in self.sources if state.kind == "atomic"]
         for source in self.rng.sample(atomic, k=min(2, len(atomic))):
-            targets = [goal for goal in (self.target(source) for _ in range(3)) if goal is not None]
-            choices = tuple((goal.id, self.rng.randint(1, 5)) for goal in targets)
+            drawn = [self.target(source) for _ in range(3)]
+            choices = tuple((goal.id, self.rng.randint(1, 5)) for goal in drawn if goal is not None)
             if len(choices) > 1:
                 seed = self.rng.randint(1, 999)
                 made = WeightedSpec(source=source.id, event=ROLLED, seed=seed, choices=choices)

@@ -22,12 +22,11 @@ import asyncio
 import contextvars
 import threading
 import uuid
-from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 from unittest.mock import patch
 
 import statemachine.engines.async_
@@ -43,8 +42,13 @@ from statemachine.utils import _cached_loop
 
 from tools.charts.trace import spawn_order
 
-Kind = str
-CHILD, TIMEOUT, CALL = "child", "timeout", "call"
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+Kind = Literal["child", "timeout", "call"]
+CHILD: Kind = "child"
+TIMEOUT: Kind = "timeout"
+CALL: Kind = "call"
 
 
 class Instant(float):
@@ -148,18 +152,7 @@ class World:
     def patched(self) -> Iterator[None]:
         """Replace the library's clock, threads and ids for the length of a block."""
         invoke, engines = statemachine.invoke, statemachine.engines
-        settled_sync = InvokeManager.spawn_pending_sync
-        settled_async = InvokeManager.spawn_pending_async
-
-        def spawn_sync(invokes: Any) -> Any:
-            self.on_settled(self.path_of(invokes.sm), invokes.sm)
-            return settled_sync(invokes)
-
-        async def spawn_async(invokes: Any) -> Any:
-            self.on_settled(self.path_of(invokes.sm), invokes.sm)
-            return await settled_async(invokes)
-
-        patches = [
+        patches: list[AbstractContextManager[Any]] = [
             patch.object(statemachine.event_data, "monotonic", self.monotonic),
             patch.object(engines.sync, "monotonic", self.monotonic),
             patch.object(engines.async_, "monotonic", self.monotonic),
@@ -172,8 +165,8 @@ class World:
             patch.object(invoke, "ThreadPoolExecutor", _Executor),
             patch.object(InvokeManager, "_make_context", self._context_maker()),
             patch.object(InvokeManager, "_run_async_handler", self._task_starter()),
-            patch.object(InvokeManager, "spawn_pending_sync", spawn_sync),
-            patch.object(InvokeManager, "spawn_pending_async", spawn_async),
+            patch.object(InvokeManager, "spawn_pending_sync", self._spawner("sync")),
+            patch.object(InvokeManager, "spawn_pending_async", self._spawner("async")),
             patch.object(StateChartInvoker, "run", self._child_maker(StateChartInvoker.run)),
             patch.object(Invoker, "run", self._child_maker(Invoker.run)),
         ]
@@ -181,6 +174,16 @@ class World:
             for each in patches:
                 stack.enter_context(each)
             yield
+
+    def _spawner(self, kind: str) -> Callable[..., Any]:
+        """What each engine calls after a macrostep, with a look at the configuration before."""
+        original = getattr(InvokeManager, f"spawn_pending_{kind}")
+
+        def spawn(invokes: Any) -> Any:
+            self.on_settled(self.path_of(invokes.sm), invokes.sm)
+            return original(invokes)
+
+        return spawn
 
     def _is_empty(self) -> Callable[[EventQueue], bool]:
         def is_empty(queue: EventQueue) -> bool:
@@ -221,10 +224,9 @@ class World:
 
         return run
 
-    # -- work that starts ---------------------------------------------------------------------
-
     def _start(self, handler: Any, context: Any, invocation: Any, finish: Callable[[], Any]) -> Any:
-        kind, due_ms = CALL, 0
+        kind: Kind = CALL
+        due_ms = 0
         if isinstance(handler, (StateChartInvoker, Invoker)):
             kind = CHILD
         elif isinstance(handler, _Timeout):

@@ -14,13 +14,16 @@ import sys, typer
 from other.errors import OtherError
 print("imported", file=sys.stderr)
 
-app = typer.Typer(no_args_is_help=True)
+app = typer.Typer()
+helped = typer.Typer(no_args_is_help=True)
 
+@helped.command()
 @app.command()
 def one(name: str) -> None:
     "Say a name."
     typer.echo(f"one {name}")
 
+@helped.command()
 @app.command()
 def two() -> None:
     typer.echo("two")
@@ -55,6 +58,7 @@ def untyped(value: "Nowhere") -> None: ...
 ENTRIES = """
 [snapshots.commands]
 group = other.plugin:app
+helped = other.plugin:helped
 single = other.plugin:single
 plain = other.plugin:plain
 refuses = other.plugin:refuses
@@ -68,7 +72,7 @@ gone = other.gone:gone
 broken = other.broken:broken
 leaves = other.leaves:leaves
 """
-GOOD = ("group", "single", "plain", "refuses", "fails", "stops")
+GOOD = ("group", "helped", "single", "plain", "refuses", "fails", "stops")
 BROKEN = ("odd", "untyped", "absent", "gone", "broken", "leaves")
 
 
@@ -179,3 +183,12 @@ def test_bad_usage_of_another_packages_command_is_one_line(site: Path) -> None:
         done = call(site, *arguments)
         assert done.returncode == 2
         assert f"snapshots {arguments[0]} --help" in last_line(done)
+
+
+def test_a_group_that_helps_when_it_is_called_alone_writes_no_page_to_stderr(site: Path) -> None:
+    """It goes to stdout; releases of typer differ in whether that is an error."""
+    done = call(site, "helped")
+    assert "Usage: snapshots helped" in done.stdout
+    if done.returncode != 0:
+        assert done.returncode == 2
+        assert "a command is missing; see snapshots helped --help" in last_line(done)

@@ -223,6 +223,13 @@ def test_a_timer_has_its_time_left_and_the_nearest_is_first() -> None:
     assert overdue.left_ms == -5 * SECOND
 
 
+def test_timers_due_at_once_keep_the_order_in_which_they_were_set() -> None:
+    """The sequence number decides between equal times, and only there."""
+    rows = [("c", 2, 1), ("b", 1, 9), ("a", 1, 4)]
+    timers = [{"id": name, "node": "", "due": due, "seq": seq} for name, due, seq in rows]
+    assert [t.id for t in report_of(run_value(timers=timers)).timers] == ["a", "b", "c"]
+
+
 def test_a_live_run_waits_for_what_is_open() -> None:
     """Gates, effects without an outcome, plain invokes and timers; nothing that has ended."""
     waits = report_of(run_value()).waits
@@ -263,6 +270,13 @@ def test_the_trail_keeps_its_order() -> None:
     assert [(t.event, t.sources, t.targets) for t in found] == [
         (f"e{n}", ("a",), ("b",)) for n in range(3)
     ]
+
+
+def test_a_step_without_an_event_is_shown_as_one() -> None:
+    """The first macrostep has no event, and its column is not left blank."""
+    report = report_of(run_value(trail=[[START_MS, "", "", [], ["cart"]]]))
+    line = rendered(run_text(report, screen=PLAIN), PLAIN).splitlines()[-1]
+    assert line.split()[1:] == ["(root)", "-", "-", "->", "cart"]
 
 
 def test_a_blob_of_its_bare_fields_is_a_report() -> None:
@@ -311,6 +325,15 @@ def test_a_refusal_names_the_path() -> None:
         report_of(value)
     where = "root.children.asking.2.configuration[0]"
     assert refused.value.reason == f"{where} is a number, expected a string"
+
+
+@pytest.mark.parametrize(
+    "path", [("step",), ("timers", 0, "due"), ("effects", 0, "attempt"), ("trail", 0, 0)]
+)
+def test_a_boolean_is_no_number(path: tuple[str | int, ...]) -> None:
+    """Python counts True as 1; a blob does not."""
+    with pytest.raises(DecodeError):
+        report_of(replaced(run_value(), path, True))
 
 
 def test_a_missing_part_is_named() -> None:

@@ -1,0 +1,127 @@
+"""What a boot costs: from a file to a host that takes events, with and without finished rows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from bench.charts import ROUND, Small
+from machines import Host, Machine, open_run
+from machines.shape import shape_bytes
+from snapshots import open_store
+from snapshots.clock import SystemClock
+from snapshots.identifiers import new_run_id
+from snapshots.records import Status
+
+if TYPE_CHECKING:
+    from bench.beside import Beside
+
+pytest_plugins = ("bench.beside",)
+
+LIVE = 1_000
+BUILT = 200
+FINISHED = 10_000
+
+
+class Boots:
+    """Opens a host on a file again and again."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, path: Path, live: int, name: str) -> None:
+        self.name = name
+        self._loop = loop
+        self._path = path
+        self._live = live
+        self._host: Host | None = None
+
+    def prepare(self) -> None:
+        """Stop the host that was opened last."""
+        if self._host is not None:
+            self._loop.run_until_complete(self._host.stop())
+            self._host = None
+
+    def act(self) -> None:
+        """Open the file and restore its live runs."""
+        self._host = self._loop.run_until_complete(Host(self._path, [Small]).__aenter__())
+
+    def check(self) -> None:
+        """Assert that the live runs were resumed, no other one, and that the last one goes on."""
+        assert self._host is not None
+        report = self._host.report
+        assert len(set(report.resumed)) == self._live
+        assert {**report.unresumed, **report.lost, **report.drifted} == {}
+        event, data = ROUND[0]
+        sent = self._host.send(report.resumed[-1], event, **data)
+        assert self._loop.run_until_complete(sent) == data["boxes"]
+
+
+def fill(path: Path, *, live: int, finished: int, parked: bool) -> None:
+    """Write a file with live runs of `Small`, and finished rows evenly among them.
+
+    All have the blob of a run that was started, under their own id.
+    """
+    clock, machine = SystemClock(), Machine(Small)
+    with open_store(path) as store:
+        first = new_run_id(clock)
+        with open_run(store, Small, first):
+            blob = store.load(first).blob
+
+        def write(status: Status, *, parked: bool = False) -> None:
+            run_id = new_run_id(clock)
+            store.create(
+                run_id=run_id,
+                machine=machine.name,
+                digest=machine.digest,
+                shape=shape_bytes(Small),
+                blob=blob.replace(first.encode(), run_id.encode()),
+                status=status,
+                parked=parked,
+            )
+
+        with store.transaction():
+            for _ in range(live - 1):
+                for _ in range(finished // live):
+                    write("done")
+                write("live", parked=parked)
+            for _ in range(finished - finished // live * (live - 1)):
+                write("done")
+
+
+@contextmanager
+def boots(
+    folder: Path, *, live: int, finished: int, parked: bool = True
+) -> Iterator[tuple[Boots, Boots]]:
+    """Yield the boots of a file with finished rows, and of one without."""
+    kind = "that wait" if parked else "that are built"
+    among, only = folder / "among.db", folder / "only.db"
+    fill(among, live=live, finished=finished, parked=parked)
+    fill(only, live=live, finished=0, parked=parked)
+    loop = asyncio.new_event_loop()
+    opened = (
+        Boots(loop, among, live, f"boot of {live:,} runs {kind}, among {finished:,} finished"),
+        Boots(loop, only, live, "the same without finished rows"),
+    )
+    try:
+        yield opened
+    finally:
+        for each in opened:
+            each.prepare()
+        loop.close()
+
+
+@pytest.mark.benchmark(group="boot")
+def test_boot_of_runs_that_wait(tmp_path: Path, beside: Beside) -> None:
+    """1,000 live runs that only wait, among 10,000 finished rows, beside none finished."""
+    with boots(tmp_path, live=LIVE, finished=FINISHED) as (among, only):
+        beside(among, only, rounds=40, turn=1)
+
+
+@pytest.mark.benchmark(group="boot")
+def test_boot_of_runs_that_are_built(tmp_path: Path, beside: Beside) -> None:
+    """200 live runs with something in flight, whose charts are built, among 10,000 finished."""
+    with boots(tmp_path, live=BUILT, finished=FINISHED, parked=False) as (among, only):
+        beside(among, only, rounds=15, turn=1)

@@ -1,0 +1,137 @@
+"""The process that is killed: a host with the example charts, driven by lines from the killer.
+
+    python -m machines.demo.orchestrator FILE
+
+It stands by until it is told to open the file, so that its imports cost no restart. Every save is
+told once it is committed; every command is answered once its await has returned. The imports are
+what a host needs and nothing more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from machines import TAKEN, Host, Machine
+from machines.charts.checkout import Checkout
+from machines.charts.fulfilment import Fulfilment
+from machines.demo.lines import listen, tell
+from machines.errors import HostStoppedError, MachinesError
+from snapshots.errors import SnapshotsError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from machines.definition import Chart
+    from machines.run import Run
+
+MACHINES = (
+    Machine(Checkout, name="checkout", failed=("refused",)),
+    Machine(Fulfilment, name="fulfilment"),
+)
+
+ANSWER_S: Final = (0.0, 0.004, 0.02)
+"""How long answers are on their way, in turn."""
+
+
+class AnnouncingHost(Host):
+    """A host that tells of each save as soon as it is on disk."""
+
+    def __init__(self, path: str, machines: Iterable[Chart], *, verify: bool) -> None:
+        super().__init__(path, machines, verify=verify)
+        self._told: dict[str, Any] = {}
+        """The newest entry of each run's trail that was told."""
+
+    def saved(self, run: Run) -> None:
+        """Tell what was saved: the killer holds us to it from here on."""
+        super().saved(run)
+        assert run.header is not None
+        tell(
+            {
+                "at": "saved",
+                "run": run.run_id,
+                "revision": run.header.revision,
+                "step": run.step,
+                "status": run.status,
+                "moves": self._new_moves(run),
+                "gates": [[gate.key, gate.events[0]] for gate in run.gates()],
+                "doubts": [
+                    [row.id, row.attempt, row.kind, row.key, row.offered]
+                    for row in run.ledgers.effects
+                    if row.status == "unknown"
+                ],
+            }
+        )
+
+    def _new_moves(self, run: Run) -> list[Any]:
+        trail = run.ledgers.trail.as_value()
+        last = self._told.get(run.run_id)
+        self._told[run.run_id] = trail[-1] if trail else None
+        known = next((n for n, entry in enumerate(trail, start=1) if entry is last), 0)
+        return trail[known:]
+
+
+async def obey(host: Host, command: dict[str, Any]) -> dict[str, Any]:
+    """Do what a command says and return what is answered.
+
+    Raises HostStoppedError if the host has broken down: that ends the process, and is seen.
+    """
+    answer = {"at": "answer", "id": command["id"], "outcome": "done"}
+    try:
+        if await _do(host, command["do"], command["run"], command) is TAKEN:
+            answer["outcome"] = "taken"
+    except HostStoppedError:
+        raise
+    except (MachinesError, SnapshotsError) as error:
+        answer |= {"outcome": "refused", "error": type(error).__name__, "message": str(error)}
+    return answer
+
+
+async def _do(host: Host, verb: str, run: str, command: dict[str, Any]) -> Any:
+    if verb == "start":
+        return await host.start(command["machine"], command["input"], run_id=run)
+    if verb == "send":
+        return await host.send(run, command["event"], delivery=command["delivery"])
+    if verb == "answer":
+        return await host.answer(run, command["gate"], command["event"])
+    assert verb == "resolve", f"unknown command {verb!r}"
+    return await host.resolve(run, command["effect"], **command["verdict"])
+
+
+async def serve(path: str, machines: Iterable[Chart], *, verify: bool) -> None:
+    """Stand by, open the file when told to, obey until told to stop."""
+    commands: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+    loop = asyncio.get_running_loop()
+    listen(lambda line: loop.call_soon_threadsafe(commands.put_nowait, line))
+    tell({"at": "standing by"})
+    await commands.get()
+    tell({"at": "opening"})
+    async with AnnouncingHost(path, machines, verify=verify) as host, asyncio.TaskGroup() as tasks:
+        report = host.report
+        tell(
+            {
+                "at": "open",
+                "resumed": len(report.resumed),
+                "set_aside": {**report.unresumed, **report.lost, **report.drifted},
+            }
+        )
+        while (command := await commands.get())["do"] != "stop":
+            tasks.create_task(_answer(host, command))
+    tell({"at": "stopped"})
+
+
+async def _answer(host: Host, command: dict[str, Any]) -> None:
+    answer = await obey(host, command)
+    # As on a network: a kill can come when a command has done its work and its sender cannot know.
+    await asyncio.sleep(ANSWER_S[command["id"] % len(ANSWER_S)])
+    tell(answer)
+
+
+def main(arguments: list[str], machines: Iterable[Chart] = MACHINES) -> None:
+    """Run a host on the file that the arguments name; with `--verify` it checks every save."""
+    asyncio.run(serve(arguments[0], machines, verify="--verify" in arguments))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,259 @@
+"""What a decoded blob must look like before anything is built from it.
+
+A field that is missing where none may be, of another kind, or unknown, is refused: what a later
+release added could not be kept, and a damaged name would lose what it names.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from snapshots.errors import DecodeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    Form = Callable[[Any, str], None]
+
+SHOWN_CHARS_MAX: Final = 60
+
+
+class _WrongFormError(Exception):
+    """A part of the blob is not what it must be."""
+
+
+def check_form(run_id: str, value: Any) -> None:
+    """Raise DecodeError unless the value has the form of a run's blob."""
+    try:
+        _blob(value, "blob")
+        _agree(value)
+    except _WrongFormError as error:
+        raise DecodeError(run_id, str(error)) from None
+
+
+def _wrong(value: Any, where: str, expected: str) -> _WrongFormError:
+    shown = repr(value)[:SHOWN_CHARS_MAX]
+    return _WrongFormError(f"{where} is {shown}, expected {expected}")
+
+
+def _kind(expected: str, *types: type) -> Form:
+    def check(value: Any, where: str) -> None:
+        # A bool is an int to Python, and to nobody else.
+        if type(value) not in types:
+            raise _wrong(value, where, expected)
+
+    return check
+
+
+def _one_of(*words: str) -> Form:
+    def check(value: Any, where: str) -> None:
+        if type(value) is not str or value not in words:
+            raise _wrong(value, where, f"one of {', '.join(words)}")
+
+    return check
+
+
+def _each(form: Form) -> Form:
+    def check(value: Any, where: str) -> None:
+        _list(value, where)
+        for index, part in enumerate(value):
+            form(part, f"{where}[{index}]")
+
+    return check
+
+
+def _named(form: Form) -> Form:
+    def check(value: Any, where: str) -> None:
+        _mapping(value, where)
+        for key, part in value.items():
+            form(part, f"{where}.{key}")
+
+    return check
+
+
+def _record(must: Mapping[str, Form], may: Mapping[str, Form]) -> Form:
+    def check(value: Any, where: str) -> None:
+        _mapping(value, where)
+        for key in must:
+            if key not in value:
+                raise _wrong(sorted(value), where, f"a field {key!r} among them")
+        for key, part in value.items():
+            form = must.get(key) or may.get(key)
+            if form is None:
+                raise _wrong(key, f"a field of {where}", "one that this release knows")
+            form(part, f"{where}.{key}")
+
+    return check
+
+
+def _any(value: Any, where: str) -> None:
+    del value, where
+
+
+_text: Final = _kind("a text", str)
+_whole: Final = _kind("a whole number", int)
+_flag: Final = _kind("true or false", bool)
+_list: Final = _kind("a list", list)
+_mapping: Final = _kind("a mapping", dict)
+_texts: Final = _each(_text)
+
+_queued: Final = _record(
+    {"event": _text, "at": _whole, "seq": _whole},
+    {
+        "name": _text,
+        "internal": _flag,
+        "send_id": _text,
+        "args": _list,
+        "kwargs": _mapping,
+    },
+)
+_marked: Final = _record(
+    {"state": _text, "order": _whole, "id": _text},
+    {"index": _whole, "kwargs": _mapping},
+)
+_invoke: Final = _record(
+    {
+        "id": _text,
+        "state": _text,
+        "index": _whole,
+        "kind": _one_of("call", "effect", "gate", "child", "timeout"),
+        "attempt": _whole,
+    },
+    {
+        "kwargs": _mapping,
+        "sent": _flag,
+        "terminated": _flag,
+        "cancelled": _flag,
+        "key": _text,
+        "events": _texts,
+        "meta": _any,
+    },
+)
+_timer: Final = _record(
+    {
+        "id": _text,
+        "node": _text,
+        "due": _whole,
+        "seq": _whole,
+        "policy": _one_of("deadline", "remaining", "restart"),
+    },
+    {
+        "event": _text,
+        "name": _text,
+        "send_id": _text,
+        "args": _list,
+        "kwargs": _mapping,
+        "span": _whole,
+        "invoke": _text,
+    },
+)
+_effect: Final = _record(
+    {
+        "id": _text,
+        "node": _text,
+        "invoke": _text,
+        "kind": _text,
+        "key": _text,
+        "status": _one_of("intent", "calling", "done", "failed", "unknown"),
+        "attempt": _whole,
+        "at": _whole,
+    },
+    {"idempotent": _flag, "tail": _any, "error": _any, "offered": _flag},
+)
+_arrival: Final = _record({"node": _text, "item": _queued}, {"invoke": _text})
+_clock: Final = _record({"seq": _whole, "stamp": _whole}, {})
+_error: Final = _record({"type": _text, "message": _text}, {})
+
+
+def _move(value: Any, where: str) -> None:
+    forms = (_whole, _text, _text, _texts, _texts)
+    _list(value, where)
+    if len(value) != len(forms):
+        raise _wrong(value, where, "time, chart, event, from and to")
+    for index, form in enumerate(forms):
+        form(value[index], f"{where}[{index}]")
+
+
+def _node(value: Any, where: str) -> None:
+    _node_record(value, where)
+
+
+_node_record: Final = _record(
+    {
+        "class": _text,
+        "engine": _one_of("sync", "async"),
+        "status": _one_of("active", "finished"),
+        "started": _flag,
+        "spawned": _whole,
+    },
+    {
+        "configuration": _texts,
+        "history": _named(_texts),
+        "queue": _each(_queued),
+        "pending": _each(_marked),
+        "invokes": _each(_invoke),
+        "final": _text,
+        "context": _mapping,
+        "model": _text,
+        "attributes": _mapping,
+        "init": _mapping,
+        "state_field": _text,
+        "shared": _mapping,
+        "source": _text,
+        "params": _mapping,
+        "output": _any,
+        "children": _named(_node),
+    },
+)
+_blob: Final = _record(
+    {
+        "v": _whole,
+        "run": _text,
+        "machine": _text,
+        "digest": _text,
+        "input": _mapping,
+        "step": _whole,
+        "root": _node,
+        "clock": _clock,
+    },
+    {
+        "turn": _texts,
+        "between": _flag,
+        "arrivals": _each(_arrival),
+        "timers": _each(_timer),
+        "effects": _each(_effect),
+        "deliveries": _texts,
+        "trail": _each(_move),
+        "error": _error,
+    },
+)
+
+
+def _agree(blob: dict[str, Any]) -> None:
+    """Refuse a blob whose parts contradict each other: something of it is lost."""
+    turn = set(blob.get("turn", ()))
+    if "between" in blob and not turn:
+        raise _wrong([], "blob.turn", "the chart whose macrostep is over")
+    timed = {(timer["node"], timer.get("invoke")) for timer in blob.get("timers", ())}
+    called = {(row["node"], row["invoke"]) for row in blob.get("effects", ())}
+    for path, node in _walk("", blob["root"]):
+        if (node.get("queue") or node.get("pending")) and path not in turn:
+            raise _wrong(sorted(turn), "blob.turn", f"the chart {path!r}, which has work queued")
+        for invoke in node.get("invokes", ()):
+            if node["status"] == "finished" or _has_ended(invoke):
+                continue
+            kept = {"timeout": timed, "effect": called}.get(invoke["kind"])
+            if kept is not None and (path, invoke["id"]) not in kept:
+                what = "timers" if kept is timed else "effects"
+                raise _wrong(invoke["id"], f"an invoke of chart {path!r}", f"a row in {what}")
+
+
+def _has_ended(invoke: dict[str, Any]) -> bool:
+    return any(invoke.get(flag) for flag in ("sent", "terminated", "cancelled"))
+
+
+def _walk(path: str, node: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    found = [(path, node)]
+    for key, below in node.get("children", {}).items():
+        found += _walk(f"{path}/{key}" if path else key, below)
+    return found

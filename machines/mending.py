@@ -1,0 +1,113 @@
+"""What becomes of a run when a macrostep raises, or a save fails: it is put back, and goes on or ends."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from machines.binding.rebuilding import grow, resume
+from machines.engine.queues import reject, reject_waiter
+from machines.errors import RunFinishedError
+from machines.waiters import drop_arrivals, drop_event, give_back, unsaved_waiting, waiters_of
+from machines.workers import UNSAVED, Halt
+
+if TYPE_CHECKING:
+    from machines.engine.queues import Queued
+    from machines.run import Run
+    from snapshots.errors import SnapshotsError
+
+
+def failed(run: Run, item: Queued | None, error: Exception) -> bool:
+    """Put a run back to its last saved snapshot, and tell who must know.
+
+    Who waits for the event `item` gets the exception and the run stays live. Where nobody waits
+    it becomes `error`, in the same write. A save that failed changes nothing but memory. Returns
+    True if the tree goes on, else raises Halt.
+    """
+    waiter = item.trigger.future if item is not None else None
+    if run.header is None or run.over or run.status != "live":
+        reject_waiter(waiter, error)
+        run.release(error if run.header is None else RunFinishedError(run.run_id, run.status))
+        raise Halt
+    put_back(run, item)
+    if not isinstance(error, UNSAVED):
+        try:
+            if item is None or waiter is None:
+                run.die(error)
+                raise Halt
+            if _forget(run, item):
+                run.write()
+        except UNSAVED as broken:
+            error = broken
+        else:
+            reject_waiter(waiter, error)
+            return True
+    stall(run, error, item)
+    raise Halt
+
+
+def interrupted(run: Run, cause: BaseException) -> None:
+    """Mend the tree after something that is no Exception left a macrostep, as `failed`."""
+    if run.tree.turn:
+        error = RuntimeError(f"a callback raised {type(cause).__name__}: {cause}")
+        error.__cause__ = cause
+        with suppress(Halt):
+            failed(run, run.tree.turn[0].engine.current, error)
+
+
+def put_back(run: Run, item: Queued | None = None) -> None:
+    """Throw the objects of a run's tree away and build them from the last saved snapshot.
+
+    Outside work that is under way is not touched: it belongs to the run. What came from outside
+    since is kept, but for the event `item` if its sender waits, since that one is told.
+    """
+    waiters = waiters_of(run.tree)
+    run.tree.clear()
+    if item is not None and item.trigger.future is not None:
+        waiters[item.seq] = item.trigger.future
+        drop_arrivals(run.tree, {item.seq})
+    try:
+        grow(run.tree, run.machine, run.row.saved_tree())
+        give_back(run.tree, waiters)
+        resume(run.tree, restored=False)
+    except Exception as error:
+        for waiter in waiters.values():
+            reject_waiter(waiter, error)
+        run.worker.lost(run, error)
+        raise Halt from error
+
+
+def stall(run: Run, error: SnapshotsError, item: Queued | None) -> None:
+    """Stop a run until it can be saved; who waits for what no save holds is told."""
+    run.paused, run.trouble = True, error
+    told = [arrival.item for arrival in unsaved_waiting(run.tree)]
+    if item is not None and item.trigger.future is not None:
+        told.append(item)
+    for event in told:
+        _forget(run, event)
+        reject(event.trigger, error)
+    run.worker.stalled(run, error)
+
+
+def choke(run: Run, error: SnapshotsError) -> None:
+    """End a run where something arrived that no save can hold, and nobody waits for it."""
+    for event in [arrival.item for arrival in (*run.tree.admitted, *run.tree.arrivals)]:
+        _forget(run, event)
+        reject(event.trigger, error)
+    try:
+        if run.tree.running is None:
+            put_back(run)
+        run.die(error)
+    except UNSAVED as broken:
+        stall(run, broken, None)
+    except Halt:
+        return
+
+
+def _forget(run: Run, item: Queued) -> bool:
+    """Take an event back whose sender is told that it did not happen.
+
+    Returns whether the row still holds it.
+    """
+    run.ledgers.undeliver(item.seq)
+    return drop_event(run.tree, item.seq) or item.seq in run.arrivals_saved

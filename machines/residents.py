@@ -1,0 +1,242 @@
+"""The live runs of a host, in memory or waiting in their rows, and what they need of it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from machines.entering import sender
+from machines.errors import HostStoppedError, MachinesError, RunFinishedError
+from machines.limits import SAVE_RETRY_MS, SAVE_RETRY_MS_MAX
+from machines.recovery import Report, decide
+from machines.run import Run
+from snapshots.errors import (
+    FencedError,
+    RevisionConflictError,
+    RunNotFoundError,
+    SnapshotsError,
+    StorageError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from machines.alarm import Alarm
+    from machines.definition import Machine
+    from machines.engine.nodes import Call
+    from machines.working import Workshop
+    from snapshots.clock import Clock
+    from snapshots.records import RunHeader, StoredRun
+    from snapshots.store import SnapshotStore
+
+
+class Residents:
+    """Keeps runs going; a `Host` is one, and gives it a file, a workshop and an alarm."""
+
+    has_loop = True
+    store: SnapshotStore
+    _shop: Workshop
+    _alarm: Alarm
+
+    def __init__(
+        self, path: str, machines: dict[str, Machine], clock: Clock, *, verify: bool
+    ) -> None:
+        self.path = path
+        self.machines = machines
+        self.clock = clock
+        self.verify = verify
+        self.report = Report()
+        self.waiting: dict[str, RunHeader] = {}
+        """Live runs that only wait: built on their first event."""
+        self._resident: dict[str, Run] = {}
+        self._retry_waits_ms: dict[str, int] = {}
+        self._retries: dict[str, asyncio.TimerHandle] = {}
+        self._met: set[str] | None = set()
+        """Runs that were taken up or begun while the boot reads rows."""
+        self._stopped: str | None = None
+
+    # -- runs in memory -------------------------------------------------------------------------
+
+    def live(self, run_id: str) -> Run:
+        """Return a live run, built from its row if it only waited.
+
+        Raises what keeps it from being taken up: RunNotFoundError, RunFinishedError,
+        UnknownMachineError, UnresumedError, DriftError, DecodeError.
+        """
+        resident = self._resident.get(run_id)
+        if resident is not None:
+            return resident
+        stored = self.store.load(run_id)
+        if stored.header.status != "live":
+            raise RunFinishedError(run_id, stored.header.status)
+        try:
+            return self._take_up(stored, known=run_id in self.waiting)
+        except (SnapshotsError, MachinesError) as error:
+            self.report.unresumed[run_id] = str(error)
+            if run_id in self.report.resumed:
+                self.report.resumed.remove(run_id)
+            raise
+
+    def _take_up(self, stored: StoredRun, *, known: bool) -> Run:
+        header = stored.header
+        shape = self.store.shape(header.digest)
+        decision = decide(stored, self.machines, shape, reconcile=not known)
+        if decision.fate == "lost":
+            self.store.mark(header, "lost", decision.reason)
+        if decision.error is not None:
+            raise decision.error
+        assert decision.machine is not None
+        return self.adopt(header, decision.machine, decision.value, restarted=not known)
+
+    def adopt(
+        self, header: RunHeader, machine: Machine, value: dict[str, Any], *, restarted: bool = True
+    ) -> Run:
+        """Take a restored run into memory and let it go on.
+
+        `restarted` says that the process which had it in memory has ended.
+        """
+        run = self.build(header, machine, value, restarted=restarted)
+        self.begin(run, restarted=restarted)
+        return run
+
+    def build(
+        self, header: RunHeader, machine: Machine, value: dict[str, Any], *, restarted: bool
+    ) -> Run:
+        """Return a run built from its row; it is not in memory for anybody else yet."""
+        given = value.get("input", {})
+        run = Run(self.store, machine, header.run_id, given, self, self.clock, verify=self.verify)
+        run.restore(header, value, restarted=restarted)
+        return run
+
+    def begin(self, run: Run, *, restarted: bool) -> None:
+        """Have a run that was built go on from here."""
+        self.keep(run)
+        try:
+            run.resume(restarted=restarted)
+        except BaseException as error:
+            self.forget(run, error)
+            raise
+        self.waiting.pop(run.run_id, None)
+        self._alarm.set(run.run_id, run.due_ms)
+        run.wake()
+
+    def keep(self, run: Run) -> None:
+        """Keep a run in memory."""
+        self._resident[run.run_id] = run
+        if self._met is not None:
+            self._met.add(run.run_id)
+
+    def forget(self, run: Run, error: BaseException) -> None:
+        """Let a run that is not to go on here out of memory; who waits for it is told."""
+        if self._resident.get(run.run_id) is run:
+            del self._resident[run.run_id]
+            self._alarm.drop(run.run_id)
+            self._drop_retry(run)
+        run.release(error)
+        self._shop.abandon(run)
+
+    def knows(self, run_id: str) -> bool:
+        """Whether a run was met since the file was opened: a row read before is old then."""
+        return self._met is not None and run_id in self._met
+
+    def leave_waiting(self, header: RunHeader) -> None:
+        """Keep a run that only waits as its header."""
+        self.waiting[header.run_id] = header
+        self._alarm.set(header.run_id, header.due_ms)
+
+    def _ring(self, run_id: str) -> None:
+        try:
+            run = self._unpause(self.live(run_id))
+        except StorageError:
+            self._alarm.set(run_id, self.clock.now_ms() + SAVE_RETRY_MS_MAX)
+        except (SnapshotsError, MachinesError):
+            return  # it is in the report, or the run has ended
+        else:
+            run.wake()
+            self._alarm.set(run_id, run.due_ms)
+
+    def _unpause(self, run: Run) -> Run:
+        run.paused = False
+        return run
+
+    # -- what a run needs of who runs it ----------------------------------------------------------
+
+    def start_call(self, run: Run, call: Call) -> None:
+        """Begin outside work."""
+        call.context.send = sender(run, call.path)
+        if self._stopped is None:
+            self._shop.start(run, call)
+
+    def stop_call(self, run: Run, path: str, invoke: str) -> None:
+        """End outside work whose state was left."""
+        self._shop.stop(run, path, invoke)
+
+    def wake(self, run: Run) -> None:
+        """See that the run's tree runs."""
+        self._shop.wake(run)
+
+    def post(self, function: Callable[[], object]) -> None:
+        """Have the loop call the function soon."""
+        self._shop.post(function)
+
+    def saved(self, run: Run) -> None:
+        """Arm the run's timers."""
+        self._retry_waits_ms.pop(run.run_id, None)
+        self._alarm.set(run.run_id, run.due_ms)
+
+    def stalled(self, run: Run, error: SnapshotsError) -> None:
+        """Stop for good if another host owns the file; else save again after a while.
+
+        A run whose row somebody else has written is let go: what is in memory is not the run any
+        more.
+        """
+        if isinstance(error, FencedError):
+            self._fence(error)
+            return
+        if isinstance(error, RevisionConflictError | RunNotFoundError):
+            self.lost(run, error)
+            return
+        if run.run_id not in self._retries:
+            before_ms = self._retry_waits_ms.get(run.run_id, SAVE_RETRY_MS)
+            wait_ms = min(before_ms * 2, SAVE_RETRY_MS_MAX)
+            self._retry_waits_ms[run.run_id] = wait_ms
+            loop = asyncio.get_running_loop()
+            self._retries[run.run_id] = loop.call_later(wait_ms / 1000, self._retry, run)
+
+    def _retry(self, run: Run) -> None:
+        del self._retries[run.run_id]
+        self._unpause(run)
+        run.arrived()
+
+    def _drop_retry(self, run: Run) -> None:
+        self._retry_waits_ms.pop(run.run_id, None)
+        scheduled = self._retries.pop(run.run_id, None)
+        if scheduled is not None:
+            scheduled.cancel()
+
+    def lost(self, run: Run, error: Exception) -> None:
+        """Let go of a live run that cannot go on from its last save."""
+        self.report.unresumed[run.run_id] = f"{type(error).__name__}: {error}"
+        self.forget(run, error)
+
+    def ended(self, run: Run) -> None:
+        """Let go of a run that is not live any more."""
+        self._resident.pop(run.run_id, None)
+        self._drop_retry(run)
+        self._alarm.drop(run.run_id)
+        self._shop.abandon(run)
+
+    # -- the end --------------------------------------------------------------------------------
+
+    def _fence(self, error: FencedError) -> None:
+        """Stop for good: another host owns the file."""
+        if self._stopped is None:
+            self._stopped = f"fenced: {error}"
+            self._shop.hands.end()
+            self._release_all()
+
+    def _release_all(self) -> None:
+        assert self._stopped is not None
+        refusal = HostStoppedError(self.path, self._stopped)
+        for run in list(self._resident.values()):
+            self.forget(run, refusal)

@@ -1,0 +1,1 @@
+"""Processes that are killed for good, and what is left of their work."""

@@ -1,0 +1,1 @@
+"""What the host promises, each promise on a real file."""

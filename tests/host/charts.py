@@ -1,0 +1,175 @@
+"""Small charts, one for each thing that a test wants to see."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from statemachine import State, StateChart, StateMachine
+
+from machines import child, effect, gate, timeout
+
+Fn = Callable[..., Any]
+ChartClass = type[StateChart]
+
+
+class Door(StateChart):
+    """Opens and closes; says what it was told."""
+
+    closed = State(initial=True)
+    open = State()
+    gone = State(final=True)
+
+    push = closed.to(open)
+    pull = open.to(closed)
+    remove = closed.to(gone) | open.to(gone)
+
+    def on_push(self, by: str = "nobody") -> str:
+        self.model.by = by
+        self.model.pushes = getattr(self.model, "pushes", 0) + 1
+        return f"pushed by {by}"
+
+
+class Strict(StateMachine):
+    """Lets an exception of a callback out, after it has changed the model."""
+
+    calm = State(initial=True)
+    broken = State()
+    over = State(final=True)
+
+    smash = calm.to(broken)
+    note = calm.to.itself(internal=True)
+    repair = broken.to(calm)
+    finish = calm.to(over)
+
+    def on_smash(self) -> None:
+        self.model.smashed = True
+        message = "smashed"
+        raise ValueError(message)
+
+    def on_note(self, text: str = "") -> str:
+        self.model.notes = [*getattr(self.model, "notes", []), text]
+        return text
+
+
+def checkout(charge: Fn, **options: Any) -> ChartClass:
+    """Return a chart that pays once, and takes an error where it is told of one."""
+
+    class Checkout(StateChart):
+        idle = State(initial=True)
+        paying = State(invoke=effect(charge, kind="charge", **options))
+        aside = State()
+        paid = State(final=True)
+        refused = State(final=True)
+
+        pay = idle.to(paying)
+        leave = paying.to(aside)
+        close = aside.to(refused)
+        done_invoke_paying = paying.to(paid)
+        error_execution = paying.to(refused)
+
+        def on_enter_paid(self, data: Any = None) -> None:
+            self.model.receipt = data
+
+        def on_enter_refused(self, error: Any = None) -> None:
+            self.model.why = str(error)
+
+    return Checkout
+
+
+def careful(charge: Fn, **options: Any) -> ChartClass:
+    """Return a chart that pays once and names what happens when that is in doubt."""
+
+    class Careful(StateChart):
+        idle = State(initial=True)
+        paying = State(invoke=effect(charge, kind="charge", **options))
+        checking = State()
+        paid = State(final=True)
+        refused = State(final=True)
+
+        pay = idle.to(paying)
+        done_invoke_paying = paying.to(paid)
+        error_execution = paying.to(refused)
+        error_indoubt_paying = paying.to(checking)
+        found = checking.to(paid)
+
+        def on_enter_checking(self, effect: str = "", error: Any = None) -> None:
+            self.model.doubted = effect
+            self.model.doubt = error
+
+    return Careful
+
+
+def greedy(charge: Fn, **options: Any) -> ChartClass:
+    """Return a chart that pays once and takes every event there is with `*` and `error`."""
+
+    class Greedy(StateChart):
+        idle = State(initial=True)
+        paying = State(invoke=effect(charge, kind="charge", **options))
+        paid = State(final=True)
+        taken = State(final=True)
+
+        pay = idle.to(paying)
+        done_invoke_paying = paying.to(paid)
+        any_error = paying.to(taken, event="error")
+        anything = paying.to(taken, event="*")
+
+    return Greedy
+
+
+def pair(first: Fn, second: Fn, **options: Any) -> ChartClass:
+    """Return a chart with two effects in one state, and an end when both are done."""
+
+    class Pair(StateChart):
+        idle = State(initial=True)
+
+        class Work(State.Parallel):  # type: ignore[name-defined, misc]
+            class Left(State.Compound):  # type: ignore[name-defined, misc]
+                a = State(initial=True, invoke=effect(first, kind="first", **options))
+                a_done = State(final=True)
+                done_invoke_a = a.to(a_done)
+
+            class Right(State.Compound):  # type: ignore[name-defined, misc]
+                b = State(initial=True, invoke=effect(second, kind="second", **options))
+                b_done = State(final=True)
+                done_invoke_b = b.to(b_done)
+
+        over = State(final=True)
+        go = idle.to(Work)
+        done_state_Work = Work.to(over)  # noqa: N815 - the library's name of the event
+
+    return Pair
+
+
+def mailer(send: Fn, **options: Any) -> ChartClass:
+    """Return a chart that sends a letter on each round, and can be stopped."""
+
+    class Mailer(StateChart):
+        idle = State(initial=True)
+        sending = State(invoke=effect(send, kind="mail", **options))
+        stopped = State(final=True)
+
+        again = idle.to(sending)
+        done_invoke_sending = sending.to(idle)
+        stop = idle.to(stopped) | sending.to(stopped)
+
+    return Mailer
+
+
+def patient(charge: Fn, told: list[str], **options: Any) -> ChartClass:
+    """Return a chart that listens to a doubt and stays where it is."""
+
+    class Patient(StateChart):
+        idle = State(initial=True)
+        paying = State(invoke=effect(charge, kind="charge", **options))
+        paid = State(final=True)
+
+        pay = idle.to(paying)
+        done_invoke_paying = paying.to(paid)
+        error_indoubt_paying = paying.to.itself(internal=True)
+
+        def on_error_indoubt_paying(self, effect: str = "") -> None:
+            told.append(effect)
+
+    return Patient
