@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from machines.limits import STALE_ALARMS_MAX, TIMER_SLICE_MS
-from snapshots.clock import Clock
 from snapshots.limits import NO_TIMER_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from snapshots.clock import Clock
 
 
 class Alarm:

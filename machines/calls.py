@@ -7,10 +7,11 @@ loop and in a process without one.
 from __future__ import annotations
 
 from asyncio import CancelledError
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from machines.effects import Done, Effect, NotDone
 from machines.errors import UnsettledEffectError
+from machines.quiet import waits_for
 from machines.workers import UNSAVED
 from snapshots.errors import LimitError, SnapshotsError, StorageError
 from snapshots.limits import BLOB_BYTES_MAX
@@ -67,7 +68,7 @@ async def perform(run: Run, call: Call, hands: Hands) -> None:
         outcome = "error.execution", {"error": error}
     else:
         outcome = f"done.invoke.{call.invoke}", {"data": result}
-    if run.status == "live" and not run.over:
+    if run.goes_on:
         event, data = storable(run, *outcome, f"outcome of {call.invoke}")
         run.tree.finish(call.path, call.invoke, event, data)
 
@@ -115,22 +116,25 @@ class _Effecting:
             return
         while self._may_leave():
             verdict, value = await self._attempt()
-            if verdict == "done":
-                self._settle("done", value, f"done.invoke.{self.call.invoke}", {"data": value})
-            elif verdict == "failed":
-                self._fail(value)
-            elif verdict == "not left":
-                if await self._wait_to_save(value):
-                    continue
-            elif verdict == "retry":
-                if await self._wait_to_retry(value):
-                    continue
-            elif await self._may_call_again(value):
-                continue
-            return
+            if not await self._goes_on_after(verdict, value):
+                return
+
+    async def _goes_on_after(self, verdict: str, value: Any) -> bool:
+        """Take the end of an attempt; return whether there is to be another one."""
+        if verdict == "not left":
+            return await self._wait_to_save(value)
+        if verdict == "retry":
+            return await self._wait_to_retry(value)
+        if verdict == "unknown":
+            return await self._may_call_again(value)
+        if verdict == "done":
+            settle(self.run, self.row, "done", value)
+        else:
+            self._fail(value)
+        return False
 
     def _may_leave(self) -> bool:
-        if self.run.status != "live" or self.run.over or self.hands.ending:
+        if not self.run.goes_on or self.hands.ending:
             return False
         return self.row.status in ("intent", "calling", "unknown")
 
@@ -204,9 +208,7 @@ class _Effecting:
             if self.row.status not in ("calling", "unknown"):
                 return self.row.status == "intent"  # somebody decided meanwhile
             if isinstance(verdict, Done):
-                outcome = verdict.outcome
-                event = f"done.invoke.{self.call.invoke}"
-                self._settle("done", outcome, event, {"data": outcome})
+                settle(self.run, self.row, "done", verdict.outcome)
                 return False
             if isinstance(verdict, NotDone):
                 return True
@@ -229,7 +231,7 @@ class _Effecting:
     def _doubt(self, error: BaseException | None) -> None:
         """Note that the outcome is hidden, and offer that to the chart if it names it."""
         row, run = self.row, self.run
-        if run.status != "live" or run.over:
+        if not run.goes_on:
             return
         fresh = row.status != "unknown"
         row.status = "unknown"
@@ -245,36 +247,33 @@ class _Effecting:
             run.arrived()
 
     def _fail(self, error: BaseException) -> None:
-        self._settle("failed", error, "error.execution", {"error": error})
-
-    def _settle(self, status: Any, value: Any, event: str, data: Data) -> None:
-        settle(self.run, self.row, status, value, event, data)
+        settle(self.run, self.row, "failed", error)
 
 
 def waits(run: Run, row: EffectRow) -> bool:
     """Whether the chart that an effect belongs to still waits for its outcome."""
-    node = run.tree.find(row.path)
-    invoke = node.engine.invokes.active.get(row.invoke) if node is not None else None
-    return invoke is not None and invoke.live and not run.over
+    return run.goes_on and waits_for(run.tree, row.path, row.invoke)
 
 
-def settle(run: Run, row: EffectRow, status: Any, value: Any, event: str, data: Data) -> None:
+def settle(run: Run, row: EffectRow, status: Literal["done", "failed"], value: Any) -> None:
     """Record an outcome and queue the event that says so, in one save.
 
     An effect whose state was left is recorded without an event. Nothing is recorded in a run that
     has ended: its last write said that the outcome will not be known.
     """
-    if run.status != "live" or run.over:
+    if not run.goes_on:
         return
-    event, kept = storable(run, event, data, f"outcome of effect {row.id}")
-    if kept is not data:
-        value = kept["error"]
+    if status == "done":
+        outcome: tuple[str, Data] = f"done.invoke.{row.invoke}", {"data": value}
+    else:
+        outcome = "error.execution", {"error": value}
+    event, data = storable(run, *outcome, f"outcome of effect {row.id}")
     row.status, row.error = status, None
-    if isinstance(value, BaseException):
-        row.error = run.describe(value)
+    if "error" in data:
+        row.error = run.describe(data["error"])
     else:
         row.tail = value
-    if not run.tree.finish(row.path, row.invoke, event, kept):
+    if not run.tree.finish(row.path, row.invoke, event, data):
         row.tail = None
         run.arrived()
 
@@ -301,10 +300,10 @@ def decide_by_hand(
         _call_again(run, row)
     elif failed is not None:
         error = failed if isinstance(failed, BaseException) else RuntimeError(failed)
-        settle(run, row, "failed", error, "error.execution", {"error": error})
+        settle(run, row, "failed", error)
     else:
         run.machine.codec.encode(done, root="done")
-        settle(run, row, "done", done, f"done.invoke.{row.invoke}", {"data": done})
+        settle(run, row, "done", done)
 
 
 def _call_again(run: Run, row: EffectRow) -> None:

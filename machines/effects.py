@@ -12,12 +12,14 @@ from __future__ import annotations
 from asyncio import CancelledError
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from machines.arguments import bind, is_async
-from machines.engine.invokes import Context
 from machines.errors import DefinitionError
 from machines.limits import RETRY_BACKOFF_S, RETRY_BACKOFF_S_MAX
+
+if TYPE_CHECKING:
+    from machines.engine.invokes import Context
 
 Errors = tuple[type[BaseException], ...]
 Verdict = Literal["failed", "retry", "unknown"]

@@ -153,7 +153,7 @@ def _enter(
     send_id: str | None,
 ) -> None:
     node = run.tree.find(path)
-    if run.over or run.status != "live" or node is None or node.finished:
+    if not run.goes_on or node is None or node.finished:
         return  # the chart has ended, and nobody waits for an answer
     delay_ms = declared_delay(run, event, path) if delay is None else delay
     if not delay_ms:

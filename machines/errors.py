@@ -166,9 +166,7 @@ class RunFinishedError(MachinesError):
     """The run is not live: it takes no events and cannot be cancelled."""
 
     def __init__(self, run_id: str, status: str) -> None:
-        hint = (
-            "revive it first" if status in ("lost", "drifted") else "start a new run to go on"
-        )
+        hint = "revive it first" if status in ("lost", "drifted") else "start a new run to go on"
         super().__init__(
             f"run {run_id!r} is {status} and takes nothing more; {hint}",
             run_id=run_id,

@@ -1,6 +1,6 @@
 """Gates: a state that waits for an answer from outside, by name.
 
-    reviewing = State(invoke=gate("approve", "reject", key="review", meta={"role": "editor"}))
+reviewing = State(invoke=gate("approve", "reject", key="review", meta={"role": "editor"}))
 """
 
 from __future__ import annotations

@@ -17,7 +17,6 @@ from machines.errors import (
     EffectNotFoundError,
     EventRefusedError,
     HostStoppedError,
-    MachinesError,
     UnknownMachineError,
 )
 from machines.limits import (
@@ -422,8 +421,7 @@ class Host(Residents):
         resident = self._resident.get(run)
         if run in self.waiting or (resident is not None and resident.header is not None):
             return run
-        run_id = self.store.resolve(run)
-        return run_id
+        return self.store.resolve(run)
 
     def _require_open(self) -> None:
         if self._stopped is not None:

@@ -1,4 +1,4 @@
-"""What becomes of a run when a macrostep raises, or a save fails: it is put back, and goes on or ends."""
+"""What becomes of a run when a macrostep raises or a save fails: it goes back to its last save."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def failed(run: Run, item: Queued | None, error: Exception) -> bool:
     True if the tree goes on, else raises Halt.
     """
     waiter = item.trigger.future if item is not None else None
-    if run.header is None or run.over or run.status != "live":
+    if run.header is None or not run.goes_on:
         reject_waiter(waiter, error)
         run.release(error if run.header is None else RunFinishedError(run.run_id, run.status))
         raise Halt

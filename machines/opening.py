@@ -1,31 +1,35 @@
 """One run without a host: for a web view or a script, without an event loop.
 
-    with open_run(store, Order, "order-7", {"amount": 12}) as chart:
-        chart.send("pay")
+with open_run(store, Order, "order-7", {"amount": 12}) as chart:
+chart.send("pay")
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Coroutine, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from statemachine import StateChart
-
 from machines.calls import perform
-from machines.definition import Chart, Machine
-from machines.engine.nodes import Call
+from machines.definition import Machine
 from machines.engine.tree import drive
-from machines.errors import NeedsLoopError, UnknownMachineError
+from machines.entering import sender
+from machines.errors import NeedsLoopError, RunFinishedError, UnknownMachineError
 from machines.lock import FileLock
 from machines.recovery import decide
 from machines.run import Run
-from snapshots.clock import Clock, SystemClock
+from machines.workers import Halt
+from snapshots.clock import SystemClock
 from snapshots.errors import RunNotFoundError
 from snapshots.identifiers import check_run_id
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterator, Mapping
+
+    from statemachine import StateChart
+
+    from machines.definition import Chart
+    from machines.engine.nodes import Call
+    from snapshots.clock import Clock
     from snapshots.errors import SnapshotsError
     from snapshots.store import SnapshotStore
 
@@ -35,11 +39,22 @@ class InlineHands:
 
     ending = False
 
+    def are_ended(self) -> bool:
+        """Whether a cancellation was asked for: nobody can, while the work blocks."""
+        return False
+
     async def perform(
-        self, work: Callable[[], Any], *, asynchronous: bool, timeout_s: float | None
+        self,
+        work: Callable[[], Any],
+        *,
+        asynchronous: bool,
+        timeout_s: float | None = None,
+        leaving: Callable[[], None] | None = None,
     ) -> Any:
         """Do the work; a timeout cannot be kept without a loop, and is not asked for."""
         del asynchronous, timeout_s
+        if leaving is not None:
+            leaving()
         return work()
 
     async def sleep(self, seconds: float) -> None:
@@ -52,7 +67,7 @@ class InlineWorker:
     has_loop = False
 
     def __init__(self) -> None:
-        self._calls: deque[tuple[Run, Call]] = deque()
+        self._calls: dict[tuple[str, str], Call] = {}
         self._hands = InlineHands()
         self._working = False
 
@@ -60,27 +75,37 @@ class InlineWorker:
         """Keep the work until the tree is at rest. Raises NeedsLoopError for a coroutine."""
         if call.is_async:
             raise NeedsLoopError(run.machine.name, f"invokes the coroutine {call.invoke!r}")
-        self._calls.append((run, call))
+        call.context.send = sender(run, call.path)
+        self._calls.setdefault(call.key, call)
 
     def stop_call(self, run: Run, path: str, invoke: str) -> None:
         """Forget work that has not begun."""
-        self._calls = deque(
-            (r, c) for r, c in self._calls if (r, *c.key) != (run, path, invoke)
-        )
+        del run
+        self._calls.pop((path, invoke), None)
 
     def wake(self, run: Run) -> None:
-        """Run the tree to rest, then its work, until there is neither."""
+        """Run the tree to rest, then its work, until there is neither.
+
+        Raises RunFinishedError if that ended the run in a way that its chart does not know of.
+        """
         if run.tree.pumping:
             return
         if not run.tree.is_sync:
             raise NeedsLoopError(run.machine.name, "has coroutine callbacks")
-        drive(run.tree)
-        if self._working:
-            return
+        if run.goes_on:
+            with suppress(Halt):
+                drive(run.tree)
+        if run.status in ("error", "cancelled"):
+            raise RunFinishedError(run.run_id, run.status) from run.cause
+        if not self._working:
+            self._work(run)
+
+    def _work(self, run: Run) -> None:
         self._working = True
         try:
-            while self._calls:
-                _finish(perform(*self._calls.popleft(), self._hands))
+            while self._calls and run.goes_on:
+                call = self._calls.pop(next(iter(self._calls)))
+                _finish(perform(run, call, self._hands))
         finally:
             self._working = False
 
@@ -98,7 +123,13 @@ class InlineWorker:
 
     def ended(self, run: Run) -> None:
         """Forget its work."""
-        self._calls = deque((r, c) for r, c in self._calls if r is not run)
+        del run
+        self._calls.clear()
+
+    def lost(self, run: Run, error: Exception) -> None:
+        """Raise what kept the charts from being built anew: the row is as it was saved last."""
+        run.release(error)
+        raise error
 
 
 def _finish(coroutine: Coroutine[Any, Any, None]) -> None:
@@ -125,9 +156,9 @@ def open_run(
     Timers that are due fire as it is opened. What the chart invokes is done on this thread, after
     the save. A chart that raises is put back to its last saved snapshot, in place.
 
-    Raises HostLockedError while a host holds the file (use the mailbox), NeedsLoopError for a
-    chart with coroutines, UnknownMachineError for a run of another machine, DriftError,
-    DecodeError; and, from `send`, RevisionConflictError if another process saved the run.
+    A run that reached its end can be looked at. Raises HostLockedError while a host holds the file
+    (use the mailbox), NeedsLoopError for a chart with coroutines, UnknownMachineError for a run of
+    another machine, RunFinishedError for one that ended otherwise, DriftError, DecodeError; and, from `send`, RevisionConflictError if another process saved the run.
     """
     machine = Machine.of(chart)
     with FileLock(store.path).take(shared=True):
@@ -147,12 +178,15 @@ def _load(
     if stored.header.machine != machine.name:
         raise UnknownMachineError(stored.header.machine, (machine.name,), run_id)
     known = {machine.name: machine}
-    decision = decide(stored, known, store.shape(stored.header.digest))
+    live = stored.header.status == "live"
+    decision = decide(stored, known, store.shape(stored.header.digest), reconcile=live)
     if decision.error is not None:
         raise decision.error
-    run.restore(stored.header, decision.value)
+    if stored.header.status not in ("live", "done", "failed"):
+        raise RunFinishedError(run_id, stored.header.status)
+    run.restore(stored.header, decision.value, restarted=True)
     if stored.header.status == "live":
-        run.resume()
+        run.resume(restarted=True)
         run.wake()
     return run
 

@@ -38,3 +38,10 @@ def parked(tree: Tree, effects: Effects) -> bool:
     return not any(
         node.engine.external_queue.items or node.engine.invokes.marked for node in nodes_of(tree)
     )
+
+
+def waits_for(tree: Tree, path: str, invoke: str) -> bool:
+    """Whether a chart still waits for the outcome of what it invoked."""
+    node = tree.find(path)
+    found = node.engine.invokes.active.get(invoke) if node is not None else None
+    return found is not None and found.live

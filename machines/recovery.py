@@ -5,17 +5,20 @@ Pure but for the user's own `reconcile`; it builds nothing and writes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from machines.definition import Machine
 from machines.errors import DriftError, RunFinishedError, UnknownMachineError, UnresumedError
 from machines.forms import check_form
 from machines.shape import drift
 from snapshots.codec import load
 from snapshots.errors import DecodeError
-from snapshots.records import StoredRun
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from machines.definition import Machine
+    from snapshots.records import StoredRun
 
 Fate = Literal["resume", "unresumed", "lost", "drifted"]
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
-from machines.definition import Machine
 from machines.errors import RunFinishedError, UnknownMachineError
 from machines.recovery import Decision, drifted, read
-from snapshots.records import StoredRun
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from machines.definition import Machine
+    from snapshots.records import StoredRun
 
 REVIVABLE = frozenset({"lost", "drifted", "error"})
 

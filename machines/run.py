@@ -21,7 +21,7 @@ from machines.engine.triggers import make_trigger
 from machines.errors import MachinesError, RunFinishedError
 from machines.gates import OpenGate, open_gates
 from machines.ledgers import Ledgers
-from machines.quiet import in_flight, nodes_of, parked
+from machines.quiet import in_flight, nodes_of, parked, waits_for
 from machines.rows import Row, compare_with_full_capture
 from machines.waiters import tell_all
 from machines.workers import UNSAVED, Halt, Worker
@@ -64,6 +64,8 @@ class Run:
         self.row = Row(store, machine, run_id, given)
         self.step = 0
         self.error: dict[str, str] | None = None
+        self.cause: BaseException | None = None
+        """The exception that `error` describes, if it was raised here."""
         self.ledgers = Ledgers()
         self.tree = Tree(clock, self, make_child)
         self.tree.policies = machine.resume
@@ -124,6 +126,14 @@ class Run:
             # Work whose outcome is among them has ended, and must not begin again.
             self.tree.admit()
         resume(self.tree, restored=restarted)
+        if restarted:
+            self._doubt_what_was_left()
+
+    def _doubt_what_was_left(self) -> None:
+        """Note calls that were under way for states that were left: nobody will hear of them."""
+        for row in self.ledgers.effects:
+            if row.status == "calling" and not waits_for(self.tree, row.path, row.invoke):
+                row.status = "unknown"
 
     # -- what is seen of it ---------------------------------------------------------------------
 
@@ -136,6 +146,11 @@ class Run:
     def status(self) -> Status:
         """The run's status, `live` before its first save."""
         return self.header.status if self.header is not None else "live"
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the run may still run and be saved here."""
+        return not self.over and self.status == "live"
 
     def as_stored(self) -> StoredRun:
         """Return the run as its row holds it."""
@@ -210,7 +225,7 @@ class Run:
 
     def boundary(self, node: Node) -> None:
         """Save the whole run: the macrostep of `node` is over and nothing that follows began."""
-        if self.over or self.status != "live":
+        if not self.goes_on:
             raise Halt
         root = self.tree.root
         assert root is not None
@@ -252,7 +267,7 @@ class Run:
 
     def wake(self) -> None:
         """See that the tree runs."""
-        if not (self.paused or self.over) and self.status == "live":
+        if not self.paused:
             self.worker.wake(self)
 
     def arrived(self) -> None:
@@ -261,7 +276,7 @@ class Run:
         If the file is at fault it is kept in memory, and saved again later. What cannot be saved
         at all ends the run.
         """
-        if self.over or self.status != "live":
+        if not self.goes_on:
             return
         try:
             self.write()
@@ -282,11 +297,11 @@ class Run:
 
     def die(self, error: BaseException) -> None:
         """End the run with an exception that its chart does not handle."""
-        self.error = self.describe(error)
+        self.error, self.cause = self.describe(error), error
         try:
             self._end("error", f"{self.error['type']}: {self.error['message']}")
         except BaseException:
-            self.error = None
+            self.error = self.cause = None
             raise
 
     def describe(self, error: BaseException) -> dict[str, str]:

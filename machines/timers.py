@@ -8,10 +8,14 @@ are, with the policy `deadline`.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from statemachine.contrib.timeout import _Timeout
 
 from machines.errors import DefinitionError
-from snapshots.ledgers.timers import ResumePolicy
+
+if TYPE_CHECKING:
+    from snapshots.ledgers.timers import ResumePolicy
 
 
 class Timeout(_Timeout):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from machines.gates import OpenGate
-from machines.run import Run
 from snapshots.codec import load
 from snapshots.errors import DecodeError
-from snapshots.records import Status, StoredRun
+
+if TYPE_CHECKING:
+    from machines.run import Run
+    from snapshots.records import Status, StoredRun
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

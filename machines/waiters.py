@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 def waiters_of(tree: Tree) -> dict[int, Any]:
     """Return who waits for an event on a queue, by the event's number."""
     return {
-        item.seq: item.trigger.future
-        for item in _queued(tree)
-        if item.trigger.future is not None
+        item.seq: item.trigger.future for item in _queued(tree) if item.trigger.future is not None
     }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
@@ -171,7 +170,7 @@ class Workshop:
 
     def wake(self, run: Run) -> None:
         """Run a tree: here and now if no chart awaits anything, else in a task of its own."""
-        if run.tree.pumping or self._closed:
+        if run.tree.pumping or self._closed or not run.goes_on:
             return
         if run.tree.is_sync:
             self._drive(run)
@@ -186,7 +185,7 @@ class Workshop:
         return task if pumped is run else None
 
     def _drive(self, run: Run) -> None:
-        while not (run.over or run.paused):
+        while run.goes_on and not run.paused:
             try:
                 drive(run.tree)
             except Halt:

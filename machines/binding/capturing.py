@@ -129,7 +129,9 @@ def own_attributes(chart: StateChart[Any], transient: frozenset[str], root: str)
     }
     for key, value in own.items():
         if isinstance(value, StateChart):
-            reason = "it is a chart, which no attribute keeps; let a state invoke it with child(...)"
+            reason = (
+                "it is a chart, which no attribute keeps; let a state invoke it with child(...)"
+            )
             raise EncodeError(f"{root}.attributes.{key}", type(value).__qualname__, reason)
     return own
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 WEIGHTS = {
     # It has begun to open the file.
     "opening": 2,
-    # It has restored its runs.
-    "open": 1,
+    # It has restored its runs; then any time.
+    "open": 3,
     # It has committed a save.
     "saved": 4,
     # It has answered a command.
@@ -57,7 +57,7 @@ def draw_moments(seed: int) -> Iterator[Moment]:
         # Half of the kills come at once: the tightest places are directly behind a word.
         after_s = dice.choice((0.0, dice.uniform(0.0, AFTER_S_MAX.get(on, 0.0))))
         nth = dice.randint(1, NTH_MAX.get(on, 1))
-        is_patient = on != "opening" and dice.random() < PATIENT_SHARE
+        is_patient = on not in ("opening", "open") and dice.random() < PATIENT_SHARE
         yield Moment(on=on, nth=nth, after_s=after_s, is_patient=is_patient)
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from machines.engine.nodes import Node
 
+
 class DurableSyncEngine(DurableEngine, SyncEngine):
     """The durable engine of a chart without coroutine callbacks."""
 

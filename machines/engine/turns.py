@@ -25,7 +25,6 @@ from machines.errors import MicrostepLimitError
 from machines.limits import MICROSTEPS_MAX
 
 if TYPE_CHECKING:
-
     from statemachine import State, StateChart
     from statemachine.event_data import TriggerData
 

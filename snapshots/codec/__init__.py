@@ -28,9 +28,9 @@ else is a tagged object, whose key `"$"` names its kind:
 `class` is a name in the registry of a `Codec`, never something to import.
 """
 
-from snapshots.codec.classes import persistent
+from snapshots.codec.classes import persistent, stored_name
 from snapshots.codec.coding import Codec
 from snapshots.codec.faults import StoredError
 from snapshots.codec.text import Fragment, Plain, dump, load
 
-__all__ = ["Codec", "Fragment", "Plain", "StoredError", "dump", "load", "persistent"]
+__all__ = ["Codec", "Fragment", "Plain", "StoredError", "dump", "load", "persistent", "stored_name"]

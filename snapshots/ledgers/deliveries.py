@@ -5,9 +5,12 @@ Beyond the bound a repeat runs again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from snapshots.limits import DELIVERIES_MAX
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class Deliveries:

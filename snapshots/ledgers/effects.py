@@ -7,9 +7,11 @@ tail goes once the save that carries its transition is on disk.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
 
 EffectStatus = Literal["intent", "calling", "done", "failed", "unknown"]
 OUTSTANDING: frozenset[EffectStatus] = frozenset({"intent", "calling", "unknown"})

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 ResumePolicy = Literal["deadline", "remaining", "restart"]
 """What a timer does over a restart: keep its due time, wait for what was left at the last save,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from snapshots.limits import TRAIL_ENTRIES_MAX
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 
 class Trail:

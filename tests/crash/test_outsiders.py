@@ -98,5 +98,11 @@ def test_a_watch_waits_for_the_nth_word_and_then_for_its_time() -> None:
     watch.see({"at": "answer"}, 100.25)
     assert (watch.left_s(100.25), watch.left_s(100.5)) == (0.25, 0)
     assert watch.why == "250.0 ms after it answered a command"
+    patient = Watch(Moment(on="answer", nth=1, after_s=0.0, is_patient=True), now_s=100.0)
+    patient.see({"at": "answer"}, 100.0)
+    assert patient.left_s(100.0) > 0
+    patient.look()
+    patient.see({"at": "answer"}, 100.0)
+    assert patient.left_s(100.0) == 0
     never = Watch(Moment(on="answer", nth=1, after_s=0.0), now_s=100.0)
     assert (never.left_s(200.0), never.why) == (0, Watch.IDLE)

@@ -137,7 +137,7 @@ def pair(first: Fn, second: Fn, **options: Any) -> ChartClass:
 
         over = State(final=True)
         go = idle.to(Work)
-        done_state_Work = Work.to(over)  # noqa: N815 - the library's name of the event
+        done_state_Work = Work.to(over)
 
     return Pair
 

@@ -193,8 +193,10 @@ def statuses(host: Host, run_id: str) -> list[str]:
 async def at_rest(host: Host, run_id: str) -> None:
     """Wait until a run does nothing more by itself."""
     await until(
-        lambda: run_id not in host._resident
-        or (resident(host, run_id).at_rest and not host._shop.busy(run_id)),
+        lambda: (
+            run_id not in host._resident
+            or (resident(host, run_id).at_rest and not host._shop.busy(run_id))
+        ),
         f"rest of run {run_id!r}",
     )
 

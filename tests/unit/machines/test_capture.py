@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 import pytest
-from statemachine import HistoryState, State, StateChart, StateMachine
+from statemachine import HistoryState, State, StateChart
 from statemachine.contrib.timeout import timeout as library_timeout
 from statemachine.event import BoundEvent
 from statemachine.invoke import InvokeContext, invoke_group
@@ -346,7 +346,7 @@ class Mixed:
 def holding(cls: type) -> type[StateChart[Any]]:
     """Return a chart whose model is of a class."""
 
-    class Holding(StateMachine[cls]):  # type: ignore[valid-type]  # a parameter of the test
+    class Holding(StateChart[cls]):  # type: ignore[valid-type]  # a parameter of the test
         a = State(initial=True)
         b = State(final=True)
         go = a.to(b)
@@ -468,8 +468,8 @@ async def test_a_chart_that_sleeps_until_an_event_is_due_is_captured() -> None:
         ring = a.to(b)
         back = b.to(a)
 
-        def send_later(self) -> None:
-            self.send("ring", delay=3_600_000)
+        async def send_later(self) -> None:
+            await self.send("ring", delay=3_600_000)
 
     chart = Later()
     sending = asyncio.ensure_future(chart.send("plan"))
@@ -680,7 +680,7 @@ def test_reading_a_snapshot_gives_something_fresh() -> None:
 
 DOCUMENT = """
 <scxml xmlns="http://www.w3.org/2005/07/scxml" version="1.0" initial="a" datamodel="python">
-  <datamodel><data id="n" expr="1"/></datamodel>
+  <datamodel><data id="n" expr="1"/><data id="kept" expr="0"/></datamodel>
   <state id="a">
     <transition event="keep"><assign location="kept" expr="_event"/></transition>
     <transition event="go" target="b"/>
@@ -701,7 +701,7 @@ def test_a_documents_session_and_flags_are_held(engine: str) -> None:
     assert shared["raised"] is False
     chart.send("go")
     assert root_of(chart)["shared"]["raised"] is True
-    assert root_of(chart)["context"] == {"n": 1}
+    assert root_of(chart)["context"] == {"n": 1, "kept": 0}
 
 
 @under_both_engines

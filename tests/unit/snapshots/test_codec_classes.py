@@ -436,8 +436,7 @@ def test_pydantics_secrets_are_refused(name: str) -> None:
 
 def test_a_pydantic_dataclass_is_a_dataclass() -> None:
     """What pydantic makes of a dataclass comes back like any other."""
-    pytest.importorskip("pydantic")
-    from pydantic.dataclasses import dataclass as checked  # noqa: PLC0415 - it may be missing
+    checked = pytest.importorskip("pydantic.dataclasses").dataclass
 
     class Part:
         n: int
