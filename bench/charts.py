@@ -62,6 +62,7 @@ ROUND: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
 
 
 def _fill(namespace: dict[str, Any]) -> None:
+    namespace["__module__"] = __name__
     steps = [State(initial=number == 0) for number in range(STATES)]
     step = steps[-1].to(steps[0])
     for before, after in pairwise(steps):

@@ -117,11 +117,11 @@ def boots(
 def test_boot_of_runs_that_wait(tmp_path: Path, beside: Beside) -> None:
     """1,000 live runs that only wait, among 10,000 finished rows, beside none finished."""
     with boots(tmp_path, live=LIVE, finished=FINISHED) as (among, only):
-        beside(among, only, rounds=40, turn=1)
+        beside(among, only, rounds=60, turn=5)
 
 
 @pytest.mark.benchmark(group="boot")
 def test_boot_of_runs_that_are_built(tmp_path: Path, beside: Beside) -> None:
     """200 live runs with something in flight, whose charts are built, among 10,000 finished."""
     with boots(tmp_path, live=BUILT, finished=FINISHED, parked=False) as (among, only):
-        beside(among, only, rounds=15, turn=1)
+        beside(among, only, rounds=25, turn=5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,7 +12,7 @@ from bench.charts import ROUND, STATES, Forty, Parcel, Small
 from machines import Snapshot, capture, rebuild
 
 if TYPE_CHECKING:
-    from bench.beside import Beside
+    from bench.beside import Arm, Beside
 
 pytest_plugins = ("bench.beside",)
 
@@ -112,14 +113,22 @@ def forty() -> StateChart[Any]:
     return chart
 
 
+def small_captures() -> Captures:
+    """Return the captures of a small chart."""
+    return Captures("capture of the small chart", small(), (*ROUND[1:], ROUND[0]))
+
+
+@pytest.mark.benchmark(group="capture")
+def test_capture_of_the_small_chart(alone: Callable[[Arm, int], None]) -> None:
+    """`capture` of the small chart."""
+    alone(small_captures(), 300)
+
+
 @pytest.mark.benchmark(group="capture")
 def test_capture_of_40_states(beside: Beside) -> None:
     """`capture` of a chart of 40 states, beside that of the small one."""
-    beside(
-        Captures("capture of 40 states", forty(), (("step", {}),)),
-        Captures("capture of the small chart", small(), (*ROUND[1:], ROUND[0])),
-        rounds=300,
-    )
+    ours = Captures("capture of 40 states", forty(), (("step", {}),))
+    beside(ours, small_captures(), rounds=300)
 
 
 @pytest.mark.benchmark(group="rebuild")

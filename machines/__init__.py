@@ -1,4 +1,4 @@
-"""State machines that survive crashes: python-statemachine charts, kept alive in one SQLite file."""
+"""State machines that survive crashes: python-statemachine charts, kept in one SQLite file."""
 
 from machines.binding import Snapshot, capture, rebuild
 from machines.children import child, send_down, send_up

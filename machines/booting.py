@@ -11,8 +11,6 @@ from machines.recovery import Report, decide, drifted
 from snapshots.errors import FencedError, SnapshotsError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from machines.definition import Machine
     from snapshots.records import RunHeader, StoredRun
     from snapshots.store import SnapshotStore
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
 class Booted(Protocol):
     """Who takes the runs in."""
 
-    machines: Mapping[str, Machine] | dict[str, Machine]
+    machines: dict[str, Machine]
     store: SnapshotStore
     report: Report
 

@@ -6,21 +6,23 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from inspect import Parameter, signature
-from typing import Any, cast, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from statemachine import StateChart
 from statemachine.mixins import MachineMixin
 from statemachine.model import Model
 
 from machines.errors import DefinitionError
-from machines.migrations import Migration
 from machines.names import every_state
 from machines.shape import digest_of, shape_of
 from machines.system_variables import DOCUMENT_TYPES
 from snapshots.codec import Codec
 from snapshots.codec.classes import stored_name
 from snapshots.errors import DecodeError, EncodeError
-from snapshots.ledgers.timers import ResumePolicy
+
+if TYPE_CHECKING:
+    from machines.migrations import Migration
+    from snapshots.ledgers.timers import ResumePolicy
 
 Reconcile = Callable[[Any], Any]
 """Called with a stored run at restore: True (or None) if its outside world is there, False if
@@ -90,12 +92,8 @@ class Machine:
     def name_of(self, cls: type) -> str:
         """Return the name that a model's class is stored under; EncodeError if it is not known."""
         if cls not in self.models.values():
-            raise EncodeError(
-                "root.context",
-                cls.__qualname__,
-                "the model's class is not known; "
-                "give it as Machine(..., context=...) or types=[...]",
-            )
+            where, how = "root.context", "give it as Machine(..., context=...) or types=[...]"
+            raise EncodeError(where, cls.__qualname__, f"the model's class is not known; {how}")
         return stored_name(cls)
 
     def class_of(self, name: str) -> type:

@@ -83,7 +83,12 @@ class Effect:
     def bind(self, context: Context, fn: Any = None) -> tuple[Callable[[], Any], bool]:
         """Return the call with its arguments, and whether it gives a coroutine."""
         function = self._resolve(fn if fn is not None else self.fn, context)
-        return (lambda: bind(function, offered(context))()), is_async(function)
+
+        def call() -> Any:
+            # The key is known only when the call is about to leave.
+            return bind(function, offered(context))()
+
+        return call, is_async(function)
 
     def key_for(self, context: Context, default: str) -> str:
         """Return the idempotency key of one call."""
@@ -93,9 +98,8 @@ class Effect:
 
     @staticmethod
     def _resolve(fn: Any, context: Context) -> Callable[..., Any]:
-        if not isinstance(fn, str):
-            found: Any = fn
-        else:
+        found: Any = fn
+        if isinstance(fn, str):
             machine = context.machine
             found = getattr(machine, fn, None) or getattr(machine.model, fn, None)
         if not callable(found):
@@ -104,7 +108,8 @@ class Effect:
                 f"effect {fn!r} is not a method of the chart or of its model",
                 "give a callable, or the name of one",
             )
-        return found
+        function: Callable[..., Any] = found
+        return function
 
     def judge(self, error: BaseException, attempt: int) -> Verdict:
         """Say what an error of the n-th attempt means for the outcome.

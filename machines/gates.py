@@ -50,9 +50,9 @@ def gate(*events: str, key: str | None = None, meta: Any = None) -> Gate:
     `meta` is any value for who lists open gates. Raises DefinitionError without an event.
     """
     if not events:
-        raise DefinitionError(
-            "gate", "it accepts no event", "name the events that it is answered with"
-        )
+        name = "gate"
+        reason = "it accepts no event"
+        raise DefinitionError(name, reason, "name the events that it is answered with")
     return Gate(tuple(str(event) for event in events), key, meta)
 
 

@@ -177,10 +177,12 @@ class Host(Residents):
 
     def _break(self, error: BaseException) -> None:
         self._broken = self._broken or error
-        self._stopped = self._stopped or f"broken by {type(error).__name__}: {error}"
+        if self._stopped is None:
+            self._stopped = f"broken by {type(error).__name__}: {error}"
+            self._release_all()
 
     async def _locking(self) -> None:
-        while not self._lock.try_take():
+        while not self._lock.try_take():  # noqa: ASYNC110 - no event tells of another process's lock
             await asyncio.sleep(LOCK_RETRY_S)
 
     async def _sweeping(self) -> None:

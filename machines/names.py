@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from statemachine import State, StateChart
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from statemachine import State, StateChart
 
 GENERATED_ID = "__auto_"
 """How the library's document readers begin the id of a state that has none."""

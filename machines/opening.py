@@ -158,7 +158,8 @@ def open_run(
 
     A run that reached its end can be looked at. Raises HostLockedError while a host holds the file
     (use the mailbox), NeedsLoopError for a chart with coroutines, UnknownMachineError for a run of
-    another machine, RunFinishedError for one that ended otherwise, DriftError, DecodeError; and, from `send`, RevisionConflictError if another process saved the run.
+    another machine, RunFinishedError for one that ended otherwise, DriftError, DecodeError; and,
+    from `send`, RevisionConflictError if another process saved the run.
     """
     machine = Machine.of(chart)
     with FileLock(store.path).take(shared=True):

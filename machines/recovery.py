@@ -44,15 +44,16 @@ class Report:
     unresumed: dict[str, str] = field(default_factory=dict)
     """Left live and tried again at the next boot."""
     lost: dict[str, str] = field(default_factory=dict)
+    drifted: dict[str, str] = field(default_factory=dict)
     unswept: str = ""
     """Why the last sweep deleted less than it should, if it did."""
-    drifted: dict[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        lines = [
+        counts = (
             f"{len(self.resumed)} resumed, {len(self.unresumed)} not resumed, "
             f"{len(self.lost)} lost, {len(self.drifted)} drifted"
-        ]
+        )
+        lines = [counts]
         for word in ("unresumed", "lost", "drifted"):
             found: dict[str, str] = getattr(self, word)
             lines += [f"  {word} {run_id}: {reason}" for run_id, reason in found.items()]

@@ -38,8 +38,9 @@ def timeout(
     Raises DefinitionError if the duration is not positive or the policy is unknown.
     """
     if not duration > 0 or resume not in ("deadline", "remaining", "restart"):
+        name = "timeout"
         raise DefinitionError(
-            "timeout",
+            name,
             f"duration={duration!r}, resume={resume!r}",
             "give a positive number of seconds, and deadline, remaining or restart",
         )

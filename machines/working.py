@@ -144,7 +144,8 @@ class Workshop:
     def start(self, run: Run, call: Call) -> None:
         """Begin outside work, unless it is under way: a rebuilt chart adopts it."""
         key = (run.run_id, *call.key)
-        if key in self._work or self.hands.ending:
+        known = self._work.get(key)
+        if (known is not None and not known[0].done()) or self.hands.ending:
             return
         task = self._task(perform(run, call, self.hands))
         self._work[key] = task, call
@@ -236,7 +237,9 @@ class Workshop:
 
     def busy(self, run: Run) -> bool:
         """Whether anything of a run is under way."""
-        return run.run_id in self._pumps or any(key[0] == run.run_id for key in self._work)
+        return run.run_id in self._pumps or any(
+            key[0] == run.run_id and not task.done() for key, (task, _) in self._work.items()
+        )
 
     async def close(self, grace_s: float) -> None:
         """Let nothing new begin, wait for effects and macrosteps, then give up what is left."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from snapshots.codec import dump
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 def quote(text: str) -> bytes:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from machines.demo.results import Result
 
 CARELESS = "tools.careless"
-RUNS_PER_KILL = 0.6
+RUNS_PER_KILL = 0.8
 """Enough that each life of the orchestrator has something under way."""
 REPEATED = "non-idempotent effects repeated"
 

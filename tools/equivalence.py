@@ -19,16 +19,19 @@ import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tools.charts import build, generate, plain  # noqa: E402 - a script finds the project beside it
-from tools.charts.durable import EVERYWHERE, NOWHERE, DurableRun, Where  # noqa: E402
-from tools.charts.named import named_charts  # noqa: E402
-from tools.charts.spec import Step, Subject  # noqa: E402
+from tools.charts import build, generate, plain
+from tools.charts.durable import EVERYWHERE, NOWHERE, DurableRun, Where
+from tools.charts.named import named_charts
+
+if TYPE_CHECKING:
+    from tools.charts.spec import Step, Subject
 
 PLACES = {
     "before the invokes": Where(before=True),
@@ -58,10 +61,11 @@ class Case:
 def random_cases(charts: int, seed: int) -> Iterator[Case]:
     """Yield random charts; the n-th depends on the seed and on n alone."""
     for number in range(charts):
-        rng = random.Random(f"{seed}/{number}")  # noqa: S311 - a reproducible chart, not a secret
+        rng = random.Random(f"{seed}/{number}")
         spec = generate.chart(rng)
         script = tuple(generate.script(rng, spec))
-        yield Case(f"random {seed}/{number}", spec, lambda spec=spec: build.chart_class(spec), script)  # type: ignore[misc]
+        made = partial(build.chart_class, spec)
+        yield Case(f"random {seed}/{number}", spec, made, script)
 
 
 def named_cases() -> Iterator[Case]:
@@ -212,11 +216,10 @@ ABLATIONS: dict[str, Ablation] = {
 
 def ablate(cases: list[Case]) -> int:
     """Print which item is missed by how many charts; return how many are missed by none."""
-    whole = {case.name: case.run(NOWHERE)[0] for case in cases}
     nobody = 0
     print(f"{'left out':38} {'missed by':>9}   first chart that missed it")
     for item, ablation in ABLATIONS.items():
-        missed = [case.name for case in cases if _misses(case, whole[case.name], ablation)]
+        missed = [case.name for case in cases if misses(case, ablation)]
         nobody += not missed
         first = missed[0] if missed else "NOBODY"
         print(f"{item:38} {len(missed):9}   {first}", flush=True)
@@ -224,12 +227,13 @@ def ablate(cases: list[Case]) -> int:
     return nobody
 
 
-def _misses(case: Case, whole: Any, ablation: Ablation) -> bool:
+def misses(case: Case, ablation: Ablation) -> bool:
+    """Whether a case behaves differently over restarts when something is left out."""
     try:
         maimed, _ = case.run(EVERYWHERE, ablation)
     except Exception:  # noqa: BLE001 - a snapshot that cannot be rebuilt is missed too
         return not case.refused
-    return case.refused or whole.difference(maimed) is not None
+    return case.refused or case.run(NOWHERE)[0].difference(maimed) is not None
 
 
 def _compare_slice(charts: int, seed: int, first: int, step: int) -> Tally:

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from machines.binding.capturing import tree_bytes
 from machines.binding.planting import make_child, plant
 from machines.binding.rebuilding import grow, resume
-from machines.definition import Machine
-from machines.engine.nodes import Call, Node
-from machines.engine.queues import Queued
 from machines.engine.tree import Tree, drive
 from snapshots.codec import dump, load
 from snapshots.testing import ManualClock
+
+if TYPE_CHECKING:
+    from machines.definition import Machine
+    from machines.engine.nodes import Call, Node
+    from machines.engine.queues import Queued
 
 Ablation = Callable[[dict[str, Any]], None]
 
@@ -198,4 +200,3 @@ class Bench:
         """Return the ids of the root's active states, sorted."""
         assert self.tree.root is not None
         return tuple(sorted(state.id for state in self.tree.root.chart.configuration))
-

@@ -18,21 +18,24 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from statemachine import StateChart
 from statemachine.io import load
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from machines.definition import Machine  # noqa: E402 - a script finds the project beside it
-from tools.harness import Bench  # noqa: E402 - a script finds the project beside it
+from machines.definition import Machine
+from tools.harness import Bench
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from statemachine import StateChart
 
 PLAIN_S = 4
 """How long the library's own engine may take over one document, in seconds."""
-MODES = {
+MODES: dict[str, dict[str, Any]] = {
     "durable": {},
     "restart before invokes": {"before": True},
     "restart after invokes": {"after": True},
@@ -46,21 +49,21 @@ def quiet() -> contextlib.AbstractContextManager[io.StringIO]:
 
 
 class AsyncListener:
-    """A listener whose only purpose is that its coroutine makes the library choose its async engine."""
+    """A listener whose coroutine makes the library choose its async engine."""
 
     async def after_transition(self) -> None:
         """Do nothing."""
 
 
-def document(path: Path, *, asynchronous: bool) -> type[StateChart]:
+def document(path: Path, *, asynchronous: bool) -> type[StateChart[Any]]:
     """Return a fresh class of a document: the library keeps a run's flags on the class."""
-    chart: type[StateChart] = load(path, trusted=True)
+    chart: type[StateChart[Any]] = load(path, trusted=True)
     if asynchronous:
         chart._class_listeners = [*chart._class_listeners, AsyncListener]  # noqa: SLF001 - no public way in for a loaded class
     return chart
 
 
-def passed(chart: StateChart) -> bool:
+def passed(chart: StateChart[Any]) -> bool:
     """Whether the chart rests in the state `pass`."""
     return "pass" in {state.id for state in chart.configuration}
 
@@ -77,7 +80,7 @@ def plain(path: Path, *, asynchronous: bool) -> bool:
                 chart = document(path, asynchronous=False)()
                 _wait(lambda: chart.is_terminated)
                 verdict.append(passed(chart))
-        except Exception:  # noqa: BLE001 - a document that the library cannot run does not pass
+        except Exception:  # noqa: BLE001 - every failure is reported by its document
             verdict.append(False)
 
     worker = threading.Thread(target=body, daemon=True)
@@ -102,7 +105,7 @@ def _wait(done: Callable[[], bool]) -> None:
         time.sleep(0.005)
 
 
-def durable(path: Path, *, asynchronous: bool, **where: bool) -> tuple[bool, int]:
+def durable(path: Path, where: dict[str, Any], *, asynchronous: bool) -> tuple[bool, int]:
     """Run a document under the durable engine; return whether it passed, and its restarts."""
     chart = document(path, asynchronous=asynchronous)
     bench = Bench(Machine(chart), asynchronous=asynchronous, **where)
@@ -146,7 +149,7 @@ def _mode(
     for path in paths:
         try:
             with quiet():
-                ok, restarts = durable(path, asynchronous=asynchronous, **where)
+                ok, restarts = durable(path, where, asynchronous=asynchronous)
         except Exception as error:  # noqa: BLE001 - every failure is reported by its document
             bad.append((path.stem, f"{type(error).__name__}: {error}"))
             continue

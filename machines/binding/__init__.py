@@ -49,7 +49,7 @@ def capture(
     inside a macrostep and for what cannot be captured.
     """
     machine = Machine(type(chart), types=tuple(types), context=context)
-    node = getattr(chart._engine, "node", None)  # noqa: SLF001 - pinned
+    node = getattr(chart._engine, "node", None)
     if node is not None and node.parent is not None:
         raise DefinitionError(machine.name, "it is a child chart", "capture the root of its tree")
     tree = node.tree if node is not None else adopt(chart, SystemClock(), Loose(), make_child)

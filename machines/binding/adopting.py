@@ -15,7 +15,6 @@ from statemachine.engines.base import _running_engine
 from machines.binding.planting import new_node
 from machines.engine.engines import DurableAsyncEngine, DurableSyncEngine
 from machines.engine.invokes import Invoke, Marked, kind_of, source_of
-from machines.engine.nodes import Keeper, MakeChild, Node
 from machines.engine.queues import Queued
 from machines.engine.tree import Tree
 from snapshots.ledgers.timers import Timer
@@ -23,11 +22,12 @@ from snapshots.ledgers.timers import Timer
 if TYPE_CHECKING:
     from statemachine import StateChart
 
+    from machines.engine.nodes import Keeper, MakeChild, Node
     from snapshots.clock import Clock
 
 
 def adopt(chart: StateChart[Any], clock: Clock, keeper: Keeper, make_child: MakeChild) -> Tree:
-    """Return a tree that says what a chart of the library's engine holds. The chart is not changed."""
+    """Return a tree of what a chart of the library's engine holds; the chart stays as it is."""
     tree = Tree(clock, keeper, make_child)
     tree.root = _adopt_node(tree, chart, None, "")
     return tree
@@ -36,7 +36,7 @@ def adopt(chart: StateChart[Any], clock: Clock, keeper: Keeper, make_child: Make
 def _adopt_node(tree: Tree, chart: StateChart[Any], parent: Node | None, name: str) -> Node:
     node = new_node(tree, type(chart), parent, name)
     node.chart = chart
-    library: Any = chart._engine  # noqa: SLF001 - pinned
+    library: Any = chart._engine
     if _is_stepping(library):
         tree.running = node
     kind = DurableAsyncEngine if isinstance(library, AsyncEngine) else DurableSyncEngine
@@ -44,7 +44,7 @@ def _adopt_node(tree: Tree, chart: StateChart[Any], parent: Node | None, name: s
     engine.install(node)
     engine.running = library.running
     node.finished = not library.running
-    engine._root_parallel_final_pending = library._root_parallel_final_pending  # noqa: SLF001 - pinned
+    engine._root_parallel_final_pending = library._root_parallel_final_pending
     _adopt_shared(node, chart)
     _adopt_invokes(node, library)
     _adopt_queue(node, library)
@@ -57,10 +57,10 @@ def _is_stepping(library: Any) -> bool:
     Its loop also holds the lock while it sleeps until a delayed event is due: then its cache is
     empty and no microstep is counted.
     """
-    if not library._processing.locked():  # noqa: SLF001 - pinned
+    if not library._processing.locked():
         return False
     inside = _running_engine.get() is library
-    return inside or bool(library._cache or library._microstep_count)  # noqa: SLF001 - pinned
+    return inside or bool(library._cache or library._microstep_count)
 
 
 def _adopt_shared(node: Node, chart: StateChart[Any]) -> None:
@@ -74,7 +74,7 @@ def _adopt_shared(node: Node, chart: StateChart[Any]) -> None:
         node.shared.session_id = session.session_id
         node.shared.raised = session.first_event_raised
     for place, group in enumerate(cells.groups):
-        node.shared.selected[place] = group._selected  # noqa: SLF001 - pinned
+        node.shared.selected[place] = group._selected
 
 
 def _adopt_queue(node: Node, library: Any) -> None:
@@ -104,12 +104,12 @@ def _adopt_queue(node: Node, library: Any) -> None:
 
 
 def _adopt_invokes(node: Node, library: Any) -> None:
-    invokes, manager = node.engine.invokes, library._invoke_manager  # noqa: SLF001 - pinned
-    for state, kwargs in manager._pending:  # noqa: SLF001 - pinned
+    invokes, manager = node.engine.invokes, library._invoke_manager
+    for state, kwargs in manager._pending:
         name = node.names.name(state)
         invokes.marked.append(Marked(name, dict(kwargs), state.document_order))
     seen: dict[tuple[str, bool], int] = {}
-    for found in manager._active.values():  # noqa: SLF001 - pinned
+    for found in manager._active.values():
         state = next(s for s in node.names.states.values() if s.id == found.state_id)
         name = node.names.name(state)
         # What a state invokes is active all together, or cancelled all together.
@@ -128,7 +128,7 @@ def _adopt_invokes(node: Node, library: Any) -> None:
         if invoke.kind in ("timeout", "gate") and invoke.live:
             # The library does not keep when a timeout began: its whole span is still to come.
             invokes.hold(invoke, invoke.handler)
-        child = getattr(found._handler, "_child", None)  # noqa: SLF001 - pinned
+        child = getattr(found._handler, "_child", None)
         if child is not None and invoke.kind == "child":
-            invoke.sent = invoke.terminated = not child._engine.running  # noqa: SLF001 - pinned
+            invoke.sent = invoke.terminated = not child._engine.running
             node.children[invoke.id] = _adopt_node(node.tree, child, node, invoke.id)

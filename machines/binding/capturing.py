@@ -99,7 +99,7 @@ def read_node(node: Node, machine: Machine) -> Value:
         "pending": [read_marked(mark) for mark in engine.invokes.marked],
         "invokes": [read_invoke(invoke) for invoke in engine.invokes.active.values()],
         "spawned": engine.invokes.spawned,
-        "final": _name_or_none(names, engine._root_parallel_final_pending),  # noqa: SLF001 - pinned
+        "final": _name_or_none(names, engine._root_parallel_final_pending),
         "context": stored(fields_of(chart.model, chart.state_field)),
         "model": None if type(chart.model) is Model else machine.name_of(type(chart.model)),
         "attributes": own_attributes(chart, machine.transient, _root_of(node)),
@@ -132,7 +132,8 @@ def own_attributes(chart: StateChart[Any], transient: frozenset[str], root: str)
             reason = (
                 "it is a chart, which no attribute keeps; let a state invoke it with child(...)"
             )
-            raise EncodeError(f"{root}.attributes.{key}", type(value).__qualname__, reason)
+            where = f"{root}.attributes.{key}"
+            raise EncodeError(where, type(value).__qualname__, reason)
     return own
 
 
@@ -236,7 +237,11 @@ def _without_empty(value: Value) -> Value:
 
 
 def check_configuration(node: Node, machine: Machine) -> None:
-    """Refuse a configuration that no chart can rest in: never written, refused when read."""
+    """Refuse a configuration without a leaf: never written, refused when read.
+
+    A child without its parent is no such thing: an internal transition of a StateMachine into a
+    compound state leaves the library's own engine there.
+    """
     engine = node.engine
     active = node.chart.configuration
     if not active:
@@ -250,7 +255,4 @@ def check_configuration(node: Node, machine: Machine) -> None:
         inner = getattr(state, "_state", state)
         if inner.states and not any(id(below) in here for below in inner.states):
             reason = f"state {inner.id!r} is active and none of its children is"
-            raise IllegalConfigurationError(machine.name, node.path, reason)
-        if inner.parent is not None and id(inner.parent) not in here:
-            reason = f"state {inner.id!r} is active and its parent {inner.parent.id!r} is not"
             raise IllegalConfigurationError(machine.name, node.path, reason)

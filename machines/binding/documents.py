@@ -1,14 +1,16 @@
-"""System variables that a loaded document keeps as data: records in a snapshot, views in a chart."""
+"""System variables that a document keeps as data: records when stored, views in a chart."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from statemachine.io.system_variables import EventDataWrapper, IOProcessor
 
-from machines.engine.nodes import Node
 from machines.engine.triggers import make_trigger
 from machines.system_variables import EventRecord, ProcessorRecord
+
+if TYPE_CHECKING:
+    from machines.engine.nodes import Node
 
 
 def stored(fields: dict[str, Any]) -> dict[str, Any]:
@@ -26,7 +28,7 @@ def _to_record(value: Any) -> Any:
         return ProcessorRecord()
     if not isinstance(value, EventDataWrapper):
         return value
-    trigger = value._trigger_data  # noqa: SLF001 - pinned
+    trigger = value._trigger_data
     return EventRecord(
         event=str(trigger.event),
         internal=bool(trigger.event and trigger.event.internal),

@@ -10,13 +10,13 @@ import asyncio
 import threading
 from typing import TYPE_CHECKING, Any
 
-from machines.engine.nodes import Call, Node
 from machines.engine.tree import Tree, drive
 from machines.errors import NeedsLoopError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from machines.engine.nodes import Call, Node
     from machines.engine.queues import Queued
 
 

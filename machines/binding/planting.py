@@ -11,7 +11,6 @@ from machines.definition import Machine, takes_model
 from machines.engine.engines import construct
 from machines.engine.nodes import Node
 from machines.engine.shared_state import Shared
-from machines.engine.tree import Tree
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from statemachine import StateChart
 
     from machines.engine.invokes import Invoke
+    from machines.engine.tree import Tree
 
 
 class ChildSource(Protocol):
@@ -32,7 +32,10 @@ class ChildSource(Protocol):
 
 
 def new_node(
-    tree: Tree, cls: type[StateChart[Any]], parent: Node | None = None, id: str = ""
+    tree: Tree,
+    cls: type[StateChart[Any]],
+    parent: Node | None = None,
+    id: str = "",  # noqa: A002 - the field's name
 ) -> Node:
     """Return a node without its chart."""
     node = Node(tree, parent, id, cls)

@@ -15,7 +15,6 @@ from machines.engine.engines import construct
 from machines.engine.invokes import Invoke, Marked, fresh, source_of
 from machines.engine.nodes import Arrival, Node
 from machines.engine.queues import Queued
-from machines.engine.tree import Tree
 from machines.engine.triggers import make_trigger
 from machines.engine.turns import INITIAL
 from machines.errors import DefinitionError, IllegalConfigurationError
@@ -25,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from statemachine import StateChart
+
+    from machines.engine.tree import Tree
 
 
 def grow(tree: Tree, machine: Machine, value: Value) -> None:
@@ -53,7 +54,7 @@ def grow(tree: Tree, machine: Machine, value: Value) -> None:
 
 
 def _grow_node(node: Node, machine: Machine, value: Value) -> None:
-    names, tree = node.names, node.tree
+    tree = node.tree
     if node.shared is not None:
         node.shared.restore(value.get("shared", {}))
     node.init = dict(value.get("init", {}))
@@ -64,16 +65,32 @@ def _grow_node(node: Node, machine: Machine, value: Value) -> None:
     if node.shared is not None:
         vars(chart.model).update(revived(vars(chart.model), node))
     _check_engine(node, machine, value)
+    _grow_states(node, machine, value)
+    _grow_work(node, value)
+    check_configuration(node, machine)
+    for key, stored in value.get("children", {}).items():
+        invoke = engine.invokes.active[key]
+        child = new_node(tree, _child_class(node, invoke, stored), node, key)
+        node.children[key] = child
+        _grow_node(child, machine, stored)
+
+
+def _grow_states(node: Node, machine: Machine, value: Value) -> None:
+    chart, engine = node.chart, node.engine
     states = [_state(node, machine, name) for name in value.get("configuration", ())]
     if states:
         chart.current_state_value = OrderedSet(state.value for state in states)
     for name, members in value.get("history", {}).items():
-        held = [chart._config._instance_states[_state(node, machine, m).value] for m in members]  # noqa: SLF001 - pinned
+        held = [chart._config._instance_states[_state(node, machine, m).value] for m in members]
         chart.history_values[_state(node, machine, name).id] = held
     engine.running = value.get("status") != "finished"
     node.finished = not engine.running
     if "final" in value:
-        engine._root_parallel_final_pending = names.states[value["final"]]  # noqa: SLF001 - pinned
+        engine._root_parallel_final_pending = node.names.states[value["final"]]
+
+
+def _grow_work(node: Node, value: Value) -> None:
+    engine = node.engine
     for stored in value.get("queue", ()):
         engine.external_queue.add(grow_queued(node, stored))
     engine.invokes.spawned = int(value.get("spawned", 0))
@@ -81,12 +98,6 @@ def _grow_node(node: Node, machine: Machine, value: Value) -> None:
     for stored in value.get("invokes", ()):
         invoke = grow_invoke(stored)
         engine.invokes.active[invoke.id] = invoke
-    check_configuration(node, machine)
-    for key, stored in value.get("children", {}).items():
-        invoke = engine.invokes.active[key]
-        child = new_node(tree, _child_class(node, invoke, stored), node, key)
-        node.children[key] = child
-        _grow_node(child, machine, stored)
 
 
 def _state(node: Node, machine: Machine, name: str) -> Any:
@@ -145,7 +156,7 @@ def _child_class(node: Node, invoke: Invoke, stored: Value) -> type[StateChart[A
     source = invoke_source(node, invoke)
     if "source" in stored:
         text = stored["source"]
-        content = text or source._resolve_content(node.chart)  # noqa: SLF001 - pinned
+        content = text or source._resolve_content(node.chart)
         return document_class(source, content, invoke.id)
     return source if isinstance(source, type) else source.chart
 
@@ -238,18 +249,26 @@ def resume(tree: Tree, *, restored: bool) -> None:
     """
     assert tree.root is not None
     for node in tree.root.walk():
-        for invoke in list(node.engine.invokes.active.values()):
+        invokes = node.engine.invokes
+        if restored:
+            _count_attempts(node)
+        for invoke in list(invokes.active.values()):
             source = invoke_source(node, invoke)
             if invoke.kind == "child":
                 invoke.handler = handle_of(source, node.children.get(invoke.id))
             elif invoke.kind in ("call", "effect") and invoke.live:
-                if restored:
-                    invoke.attempt += 1
-                    node.fragment = None
-                node.engine.invokes.begin(invoke)
+                invokes.begin(invoke)
             elif invoke.kind == "call":
                 invoke.handler = fresh(source)
-        if restored:
-            for mark in node.engine.invokes.marked:
-                mark.attempt += 1
-                node.fragment = None
+
+
+def _count_attempts(node: Node) -> None:
+    """Count what was, or may have been, begun by a process that has ended."""
+    invokes = node.engine.invokes
+    for invoke in invokes.active.values():
+        if invoke.live and invoke.kind in ("call", "effect"):
+            invoke.attempt += 1
+            node.fragment = None
+    for mark in invokes.marked:
+        mark.attempt += 1
+        node.fragment = None

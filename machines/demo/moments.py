@@ -29,8 +29,10 @@ WEIGHTS = {
 }
 AFTER_S_MAX = {"opening": 0.04, "open": 0.3, "accepted": 0.003, "answered": 0.002, "saved": 0.001}
 """How long the kill may come after what it waits for."""
-PATIENT_SHARE = 0.7
-NTH_MAX = {"saved": 12, "accepted": 2, "answered": 2, "arrived": 2}
+PATIENT_SHARE = 0.5
+IMPATIENT = {"opening", "open", "answer"}
+"""What has been told when every command was answered."""
+NTH_MAX = {"saved": 6, "accepted": 2, "answered": 2, "arrived": 2}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +59,7 @@ def draw_moments(seed: int) -> Iterator[Moment]:
         # Half of the kills come at once: the tightest places are directly behind a word.
         after_s = dice.choice((0.0, dice.uniform(0.0, AFTER_S_MAX.get(on, 0.0))))
         nth = dice.randint(1, NTH_MAX.get(on, 1))
-        is_patient = on not in ("opening", "open") and dice.random() < PATIENT_SHARE
+        is_patient = on not in IMPATIENT and dice.random() < PATIENT_SHARE
         yield Moment(on=on, nth=nth, after_s=after_s, is_patient=is_patient)
 
 

@@ -1,1 +1,1 @@
-"""The durable engine: the charts of a run take turns, and stop at a boundary where each macrostep ends."""
+"""The durable engine: the charts of a run take turns, each macrostep ends at a boundary."""

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from statemachine.engines.async_ import AsyncEngine
 from statemachine.engines.sync import SyncEngine
-from statemachine.orderedset import OrderedSet
 
 from machines.engine.queues import Answer
 from machines.engine.turns import DurableEngine, enables
@@ -16,6 +15,7 @@ from machines.engine.turns import DurableEngine, enables
 if TYPE_CHECKING:
     from statemachine import State, StateChart
     from statemachine.event_data import TriggerData
+    from statemachine.orderedset import OrderedSet
 
     from machines.engine.nodes import Node
 
@@ -63,7 +63,7 @@ class DurableAsyncEngine(DurableEngine, AsyncEngine):
 
     def new_answer(self) -> Any:
         """Return a future of the running loop; without one, an answer to look at afterwards."""
-        import asyncio
+        import asyncio  # noqa: PLC0415 - only where the loop is the subject
 
         try:
             return asyncio.get_running_loop().create_future()
@@ -75,16 +75,21 @@ class DurableAsyncEngine(DurableEngine, AsyncEngine):
         if self.tree.thread != threading.get_ident():
             return NOTHING
         self.asked.pop(threading.get_ident(), None)
+        first = not self.tree.pumping
         self.tree.keeper.wake()
-        if isinstance(caller_future, Answer):
-            return self._run_for(caller_future)
-        if caller_future is not None:
-            return caller_future
-        return NOTHING if self.tree.running is not None else self.tree.at_rest()
+        if caller_future is None:
+            return NOTHING if self.tree.running is not None else self.tree.at_rest()
+        return self._run_for(caller_future) if first else caller_future
 
-    async def _run_for(self, waiting: Answer) -> Any:
-        await self.tree.at_rest()
-        return waiting.result()
+    async def _run_for(self, waiting: Any) -> Any:
+        """Give an answer when the tree rests, to who would run the loop of the library's engine."""
+        if isinstance(waiting, Answer):
+            await self.tree.at_rest()
+            return waiting.result()
+        result = await waiting
+        if self.tree.pumping:
+            await self.tree.at_rest()
+        return result
 
     async def microstep(self, transitions: list[Any], trigger_data: TriggerData) -> Any:
         """See the library; counted."""

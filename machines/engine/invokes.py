@@ -198,7 +198,7 @@ class Invokes(InvokeManager):
         """Return what a state invokes, in order."""
         chart = self.node.chart
         key = self.node.names.states[state].invoke.key
-        registry = chart._callbacks  # noqa: SLF001 - pinned
+        registry = chart._callbacks
         return list(registry[key]) if key in registry else []
 
     def spawn(self) -> None:
@@ -262,6 +262,9 @@ class Invokes(InvokeManager):
         try:
             invoke.handler = self.node.tree.make_child(self.node, invoke, source)
         except Exception as error:  # noqa: BLE001 - the library tells the parent, so do we
+            half_made = self.node.children.pop(invoke.id, None)
+            if half_made in self.node.tree.turn:
+                self.node.tree.turn.remove(half_made)
             self._fail(invoke, error)
 
     def _start_call(self, invoke: Invoke, callback: CallbackWrapper, source: Any) -> None:
@@ -277,7 +280,7 @@ class Invokes(InvokeManager):
             is_async = iscoroutinefunction(handler.run)
             work = _later(handler.run, context)
         else:
-            is_async = callback._iscoro  # noqa: SLF001 - pinned
+            is_async = callback._iscoro
             call = callback if is_async else callback.call
             work = _later(call, ctx=context, machine=context.machine, **invoke.kwargs)
         if is_async and not self.engine.is_async and not self.node.tree.keeper.has_loop:
@@ -362,7 +365,7 @@ def source_of(callback: CallbackWrapper) -> Any:
     """Return what a state invokes: a spec, a handler, a chart class, or None for a callable."""
     function = callback.meta.func
     if isinstance(function, _InvokeCallableWrapper):
-        return function._invoke_handler  # noqa: SLF001 - pinned
+        return function._invoke_handler
     if isinstance(function, IInvoke):
         return function
     if isinstance(function, type) and issubclass(function, StateChart):
@@ -390,7 +393,7 @@ def _is_chart(source: Any) -> bool:
 def fresh(source: Any) -> Any:
     """Return a handler that no other invocation shares, where the library would share one."""
     if isinstance(source, InvokeGroup):
-        return InvokeGroup(list(source._callables))  # noqa: SLF001 - pinned
+        return InvokeGroup(list(source._callables))
     if isinstance(source, type):
         return source()
     return copy.copy(source) if isinstance(source, Invoker) else source

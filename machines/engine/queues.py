@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from statemachine.event_data import TriggerData
-
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from statemachine.event_data import TriggerData
 
 
 @dataclass(slots=True)

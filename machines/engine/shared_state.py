@@ -15,7 +15,6 @@ from types import CellType, FunctionType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from statemachine.contrib.weighted import _WeightedGroup
 from statemachine.io.system_variables import IOProcessor, SessionData
 
 from machines.names import every_state
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
     from statemachine import StateChart
+    from statemachine.contrib.weighted import _WeightedGroup
 
 _INITIALISERS = (
     "create_datamodel_action_callable.<locals>.datamodel",
@@ -72,16 +72,16 @@ def _functions(chart: type[StateChart[Any]], suffixes: tuple[str, ...]) -> Itera
         for spec in specs:
             function = spec.func
             marked = getattr(function, "__code__", None)
-            if isinstance(function, FunctionType) and marked is not None:
-                if marked.co_qualname.endswith(suffixes):
-                    yield function
+            name = marked.co_qualname if marked is not None else ""
+            if isinstance(function, FunctionType) and name.endswith(suffixes):
+                yield function
 
 
 def _spec_lists(chart: type[StateChart[Any]]) -> Iterator[Any]:
     for state in every_state(list(chart.states)):
-        yield state._specs  # noqa: SLF001 - pinned
+        yield state._specs
         for transition in state.transitions:
-            yield transition._specs  # noqa: SLF001 - pinned
+            yield transition._specs
 
 
 def _cell(function: FunctionType, name: str) -> CellType:
@@ -148,15 +148,15 @@ class Shared:
         for cell, flag in zip(cells.flags, self.flags, strict=True):
             cell.cell_contents = flag
         for place, group in enumerate(cells.groups):
-            self._lent.append((group.rng, group._selected))  # noqa: SLF001 - pinned
+            self._lent.append((group.rng, group._selected))
             group.rng = self.generators[place]
-            group._selected = self.selected[place]  # noqa: SLF001 - pinned
+            group._selected = self.selected[place]
         if cells.interpreter is not None:
             self._lend_session(machine)
 
     def _lend_session(self, machine: StateChart[Any]) -> None:
         interpreter = self.cells.interpreter
-        if self.processor is None or self.processor._machine is not machine:  # noqa: SLF001 - pinned
+        if self.processor is None or self.processor._machine is not machine:
             self.processor = IOProcessor(interpreter, machine=machine)
         session = SessionData(machine=machine, processor=self.processor)
         if self.session_id is None:
@@ -179,8 +179,8 @@ class Shared:
                 cells.interpreter.sessions[machine.name] = former
         for place in reversed(range(len(cells.groups))):
             group = cells.groups[place]
-            self.selected[place] = group._selected  # noqa: SLF001 - pinned
-            group.rng, group._selected = lent.pop()  # noqa: SLF001 - pinned
+            self.selected[place] = group._selected
+            group.rng, group._selected = lent.pop()
         self.flags = [bool(cell.cell_contents) for cell in cells.flags]
         for cell, flag in zip(cells.flags, lent, strict=True):
             cell.cell_contents = flag

@@ -8,7 +8,6 @@ the boundary after each macrostep that did anything, and where a macrostep ends 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from contextvars import Context, copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -25,6 +24,8 @@ from machines.errors import MicrostepLimitError
 from machines.limits import MICROSTEPS_MAX
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from statemachine import State, StateChart
     from statemachine.event_data import TriggerData
 
@@ -93,7 +94,7 @@ class DurableEngine:
         trigger = make_trigger(self.sm, INITIAL, INITIAL, kwargs=kwargs)
         self.tree.accept(self.node, trigger, inside=True)
 
-    def put(self, trigger_data: TriggerData, internal: bool = False) -> None:
+    def put(self, trigger_data: TriggerData, internal: bool = False) -> None:  # noqa: FBT001, FBT002 - the library's signature
         """Take an event; see the library's `BaseEngine.put`."""
         tree = self.tree
         if tree.restoring:

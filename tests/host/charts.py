@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
 from statemachine import State, StateChart, StateMachine
 
-from machines import child, effect, gate, timeout
+from machines import effect
 
 Fn = Callable[..., Any]
 ChartClass = type[StateChart]
@@ -17,13 +16,13 @@ ChartClass = type[StateChart]
 class Door(StateChart):
     """Opens and closes; says what it was told."""
 
-    closed = State(initial=True)
-    open = State()
+    shut = State(initial=True)
+    ajar = State()
     gone = State(final=True)
 
-    push = closed.to(open)
-    pull = open.to(closed)
-    remove = closed.to(gone) | open.to(gone)
+    push = shut.to(ajar)
+    pull = ajar.to(shut)
+    remove = shut.to(gone) | ajar.to(gone)
 
     def on_push(self, by: str = "nobody") -> str:
         self.model.by = by
@@ -137,7 +136,7 @@ def pair(first: Fn, second: Fn, **options: Any) -> ChartClass:
 
         over = State(final=True)
         go = idle.to(Work)
-        done_state_Work = Work.to(over)
+        done_state_Work = Work.to(over)  # noqa: N815 - the library's name
 
     return Pair
 
@@ -162,14 +161,20 @@ def patient(charge: Fn, told: list[str], **options: Any) -> ChartClass:
 
     class Patient(StateChart):
         idle = State(initial=True)
-        paying = State(invoke=effect(charge, kind="charge", **options))
-        paid = State(final=True)
 
-        pay = idle.to(paying)
-        done_invoke_paying = paying.to(paid)
-        error_indoubt_paying = paying.to.itself(internal=True)
+        class Work(State.Parallel):  # type: ignore[name-defined, misc]
+            class Left(State.Compound):  # type: ignore[name-defined, misc]
+                paying = State(initial=True, invoke=effect(charge, kind="charge", **options))
+                paid = State(final=True)
+                done_invoke_paying = paying.to(paid)
 
-        def on_error_indoubt_paying(self, effect: str = "") -> None:
+            class Right(State.Compound):  # type: ignore[name-defined, misc]
+                listening = State(initial=True)
+                error_indoubt_paying = listening.to.itself(on="listen")
+
+        pay = idle.to(Work)
+
+        def listen(self, effect: str = "") -> None:
             told.append(effect)
 
     return Patient

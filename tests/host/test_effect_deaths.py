@@ -131,7 +131,7 @@ async def test_a_probe_that_says_done_settles_the_doubt(
 
 async def test_a_probe_that_says_not_done_has_the_call_made(world: World, outside: Outside) -> None:
     """What certainly did not happen is called, and counted as the second attempt."""
-    chart = checkout(outside.service("charge"), probe=lambda key: NotDone())
+    chart = checkout(outside.service("charge"), probe=NotDone)
     after, run = await killed_while_calling(world, chart)
     async with after.host(chart) as host:
         await ended(host, run)
@@ -145,7 +145,7 @@ async def raising_probe(key: str) -> Done:
     raise ConnectionError(key)
 
 
-@pytest.mark.parametrize("probe", [lambda key: Unknown(), lambda key: None, raising_probe])
+@pytest.mark.parametrize("probe", [Unknown, lambda: None, raising_probe])
 async def test_a_probe_that_cannot_tell_leaves_the_doubt(
     world: World, outside: Outside, probe: Any
 ) -> None:
@@ -164,7 +164,7 @@ async def test_a_doubt_that_a_probe_left_is_probed_again_at_the_next_boot(
 ) -> None:
     """A probe that could not tell today may tell tomorrow."""
     answers: list[Any] = [Unknown(), Done("at last")]
-    chart = checkout(outside.service("charge"), probe=lambda key: answers.pop(0))
+    chart = checkout(outside.service("charge"), probe=lambda: answers.pop(0))
     after, run = await killed_while_calling(world, chart)
     async with after.host(chart) as host:
         await until(lambda: statuses(host, run) == ["unknown"])
@@ -195,6 +195,7 @@ async def test_doubt_is_offered_once(world: World, outside: Outside) -> None:
         await until(lambda: told != [])
     async with after.host(chart) as host:
         await settled()
+        assert host.report.resumed == [run], str(host.report)
         assert statuses(host, run) == ["unknown"]
     assert told == [f"{run}/paying.1"]
 

@@ -22,7 +22,7 @@ from snapshots.testing import ManualClock
 
 SPINS = 50
 """How often the loop is given a chance before anything else gets one."""
-PATIENCE_S = 10.0
+PATIENCE_S = 5.0
 STEP_S = 0.002
 
 
@@ -195,7 +195,7 @@ async def at_rest(host: Host, run_id: str) -> None:
     await until(
         lambda: (
             run_id not in host._resident
-            or (resident(host, run_id).at_rest and not host._shop.busy(run_id))
+            or (resident(host, run_id).at_rest and not host._shop.busy(resident(host, run_id)))
         ),
         f"rest of run {run_id!r}",
     )
@@ -212,6 +212,45 @@ async def ended(host: Host, run_id: str) -> None:
 def ring(host: Host) -> None:
     """Have the alarm look at the clock."""
     host._alarm.ring_due()
+
+
+class Disk:
+    """Has a host's disk refuse writes, as SQLite itself does it: with an error of its own.
+
+    `fails` says of the n-th write from now on whether it is refused.
+    """
+
+    def __init__(self, host: Host) -> None:
+        self.writes = 0
+        self.fails: Callable[[int], bool] = lambda write: False
+        self._store: Any = host.store
+        for verb in ("save", "create", "mark", "sweep"):
+            setattr(self._store, verb, self._counting(getattr(self._store, verb)))
+
+    def _counting(self, write: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*args: Any, **options: Any) -> Any:
+            self.writes += 1
+            connection = self._store.database.connection
+            connection.pragma("query_only", self.fails(self.writes))
+            try:
+                return write(*args, **options)
+            finally:
+                connection.pragma("query_only", False)
+
+        return counted
+
+    def fail_always(self) -> None:
+        """Refuse every write from now on."""
+        self.fails = lambda write: True
+
+    def fail_once(self) -> None:
+        """Refuse the next write."""
+        next_one = self.writes + 1
+        self.fails = lambda write: write == next_one
+
+    def heal(self) -> None:
+        """Take writes again."""
+        self.fails = lambda write: False
 
 
 class Barrier:

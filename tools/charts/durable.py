@@ -8,20 +8,23 @@ as a new process would.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
-
-from statemachine import StateChart
+from typing import TYPE_CHECKING, Any
 
 from machines.binding.planting import give_model, new_node
 from machines.definition import Machine
 from machines.engine.queues import Answer, answer
-from machines.engine.tree import Tree
 from tools.charts import build
 from tools.charts.spec import Advance, Finish, Send, Step, Subject
 from tools.charts.trace import Recorder, Trace, spawn_order
 from tools.harness import Ablation, Bench
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from statemachine import StateChart
+
+    from machines.engine.tree import Tree
 
 Key = tuple[str, str]
 ROUNDS_MAX = 10_000
@@ -137,7 +140,8 @@ class DurableRun:
         waiting = Answer()
         root = self.bench.tree.root
         assert root is not None
-        root.engine.enqueue(step.event, *step.args, waiter=waiting, **step.kwargs)
+        data: dict[str, Any] = dict(step.kwargs)
+        root.engine.enqueue(step.event, *step.args, waiter=waiting, **data)
         try:
             await self.bench.rest()
         finally:

@@ -173,8 +173,23 @@ class Internal(Logged, StateChart):
         return "touched"
 
 
-class InternalMachine(Internal, StateMachine):
-    """The same, without entering on a self-transition."""
+class InternalMachine(Logged, StateMachine):
+    """Self-transitions of a `StateMachine`, which does not enter a state again that it is in."""
+
+    a = State(initial=True)
+    b = State()
+
+    inside = a.to.itself(internal=True, on="touch")
+    outside = a.to.itself(on="touch")
+    over = a.to(b) | b.to(a)
+
+    def touch(self) -> str:
+        note(self, "touched")
+        return "touched"
+
+
+class InternalCompound(Internal, StateMachine):
+    """The same as `Internal` in a `StateMachine`: the library leaves the compound state itself."""
 
 
 class Caught(Logged, StateChart):

@@ -91,7 +91,10 @@ def test_a_machine_knows_the_shape_of_its_chart() -> None:
     machine = Machine(Order, name="renamed", failed=("refused",), types=(Decimal,), context=Basket)
     assert machine.digest == Machine(Order).digest
     assert [state["name"] for state in machine.shape["states"]] == [
-        "given_up", "opened", "paid", "refused",
+        "opened",
+        "paid",
+        "refused",
+        "given_up",
     ]  # fmt: skip
 
 

@@ -418,7 +418,7 @@ def test_child_charts_are_part_of_the_shape_down_to_the_last() -> None:
     branch = shape_of(Tree)["children"]["growing.0"]
     leaf = branch["children"]["holding.0"]
     assert (branch["name"], leaf["name"]) == ("Branch", "Leaf")
-    assert [state["name"] for state in leaf["states"]] == ["done", "waiting"]
+    assert [state["name"] for state in leaf["states"]] == ["waiting", "done"]
 
 
 def test_a_child_that_is_a_class_counts_as_one_that_is_declared() -> None:
