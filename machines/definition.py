@@ -17,7 +17,7 @@ from machines.names import every_state
 from machines.shape import digest_of, shape_of
 from machines.system_variables import DOCUMENT_TYPES
 from snapshots.codec import Codec
-from snapshots.codec.classes import stored_name
+from snapshots.codec.classes import base_of, stored_name
 from snapshots.errors import DecodeError, EncodeError
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Machine:
 
     def __post_init__(self) -> None:
         """Fill what follows from the chart, and refuse what cannot be kept alive."""
-        if not (isinstance(self.chart, type) and issubclass(self.chart, StateChart)):
+        if not _is_chart(self.chart):
             raise DefinitionError(
                 repr(self.chart), "it is not a StateChart class", "give the class, not an instance"
             )
@@ -69,10 +69,11 @@ class Machine:
         settle(self, "types", tuple(self.types))
         settle(self, "migrations", tuple(self.migrations))
         settle(self, "transient", frozenset(_names(self.transient)))
-        known = _known_types(self)
-        settle(self, "models", {stored_name(cls): cls for cls in known})
-        settle(self, "codec", Codec((*known, *DOCUMENT_TYPES)))
         _check(self)
+        known = _known_types(self)
+        settle(self, "codec", _codec(self.name, (*known, *DOCUMENT_TYPES)))
+        settle(self, "models", {stored_name(cls): cls for cls in known})
+        _check_values(self)
 
     @classmethod
     def of(cls, chart: type[StateChart[Any]] | Machine) -> Machine:
@@ -89,11 +90,18 @@ class Machine:
         """The chart's shape, as plain JSON values."""
         return shape_of(self.chart)
 
-    def name_of(self, cls: type) -> str:
-        """Return the name that a model's class is stored under; EncodeError if it is not known."""
+    def name_of(self, cls: type, where: str = "root.context") -> str:
+        """Return the name that a model's class is stored under.
+
+        Raises EncodeError, with the path `where`, if it is not known or holds more than attributes.
+        """
         if cls not in self.models.values():
-            where, how = "root.context", "give it as Machine(..., context=...) or types=[...]"
+            how = "give it as Machine(..., context=...) or types=[...]"
             raise EncodeError(where, cls.__qualname__, f"the model's class is not known; {how}")
+        base = base_of(cls)
+        if base is not None:
+            reason = f"a model is kept by its attributes, and this one is a {base.__name__} too"
+            raise EncodeError(where, cls.__qualname__, f"{reason}; hold the {base.__name__} in one")
         return stored_name(cls)
 
     def class_of(self, name: str) -> type:
@@ -160,14 +168,51 @@ def _known_types(machine: Machine) -> tuple[type, ...]:
     known = dict.fromkeys(machine.types)
     if machine.context is not None:
         known.setdefault(machine.context)
-    for state in every_state(list(machine.chart.states)):
+    _learn_types(machine.chart, known, {machine.chart})
+    return tuple(known)
+
+
+def _learn_types(
+    chart: type[StateChart[Any]], known: dict[type, None], seen: set[type[StateChart[Any]]]
+) -> None:
+    """Add the enums of a chart's state values, and what the charts that it invokes need."""
+    for state in every_state(list(chart.states)):
         if isinstance(state.value, Enum):
             known.setdefault(type(state.value))
-    return tuple(known)
+        for source in (getattr(spec.func, "_invoke_handler", spec.func) for spec in state.invoke):
+            machine = getattr(source, "machine", None)
+            if isinstance(machine, Machine):
+                known |= dict.fromkeys(machine.models.values())
+            elif _is_chart(source) and source not in seen:
+                seen.add(source)
+                context = _declared_context(source)
+                known |= {} if context is None else {context: None}
+                _learn_types(source, known, seen)
+
+
+def _is_chart(source: object) -> bool:
+    return isinstance(source, type) and issubclass(source, StateChart)
+
+
+def _codec(name: str, types: tuple[type, ...]) -> Codec:
+    try:
+        return Codec(types)
+    except (TypeError, ValueError) as error:
+        reason = f"its types cannot all be stored ({error})"
+        raise DefinitionError(
+            name, reason, "leave that one out, or store something else"
+        ) from error
 
 
 def _check(machine: Machine) -> None:
     _check_states(machine)
+    charts = [cls.__name__ for cls in machine.types if _is_chart(cls)]
+    if charts:
+        raise DefinitionError(
+            machine.name,
+            f"types={charts!r} are charts, which no value can hold",
+            "let a state invoke them, with child(...)",
+        )
     if machine.context is not None and issubclass(machine.context, MachineMixin):
         raise DefinitionError(
             machine.name,
@@ -204,6 +249,10 @@ def _check_states(machine: Machine) -> None:
                 f"history state {state.id!r} has no default, so it may lead nowhere",
                 "give it a transition to the state that it stands for at first",
             )
+
+
+def _check_values(machine: Machine) -> None:
+    for state in every_state(list(machine.chart.states)):
         try:
             machine.codec.encode(state.value)
         except EncodeError as error:

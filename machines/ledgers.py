@@ -48,12 +48,11 @@ class Ledgers:
 
     def fields(self, codec: Codec) -> dict[str, bytes]:
         """Return the ledgers as JSON, by their names in a blob; empty ones are left out."""
-        values = {
-            "effects": self.effects.as_value(),
-            "deliveries": self.deliveries.as_value(),
-            "trail": self.trail.as_value(),
-        }
-        return {key: codec.encode(value, root=key) for key, value in values.items() if value}
+        values = {"effects": self.effects.as_value(), "deliveries": self.deliveries.as_value()}
+        fields = {key: codec.encode(value, root=key) for key, value in values.items() if value}
+        if self.trail:
+            fields["trail"] = self.trail.as_json()
+        return fields
 
     def deliver(self, delivery: str, seq: int) -> None:
         """Note an external event as taken, with the number that its tree gives it."""

@@ -117,7 +117,7 @@ class Residents:
             self.forget(run, error)
             raise
         self.waiting.pop(run.run_id, None)
-        self._alarm.set(run.run_id, run.due_ms)
+        self.saved(run)
         run.wake()
 
     def keep(self, run: Run) -> None:

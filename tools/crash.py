@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from machines.demo.killer import ORCHESTRATOR, Progress, Siege
-from machines.demo.limits import REPORTED_ROWS_MAX
+from machines.demo.killer import FILE, ORCHESTRATOR, Progress, Siege
 
 if TYPE_CHECKING:
     from machines.demo.results import Result
@@ -52,7 +51,7 @@ def report(result: Result) -> list[str]:
     ]
     for check in result.checks:
         lines.append(f"{check.claim}: {len(check.found)}")
-        lines += [f"  {found}" for found in check.found[:REPORTED_ROWS_MAX]]
+        lines += [f"  {found}" for found in check.shown()]
     return lines
 
 
@@ -77,6 +76,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--control", action="store_true", help="declare every effect wrongly")
     parser.add_argument("--verbose", action="store_true", help="tell each step")
     options = parser.parse_args(arguments)
+    if options.keep is not None and (options.keep / FILE).exists():
+        parser.error(f"{str(options.keep)!r} already holds {FILE!r}: name a folder that is new")
 
     def tell(progress: Progress) -> None:
         if options.verbose:

@@ -15,6 +15,7 @@ from statemachine.state import InstanceState
 from machines.binding.documents import stored
 from machines.engine.turns import INITIAL
 from machines.errors import DefinitionError, IllegalConfigurationError
+from snapshots.codec.classes import slots_of
 from snapshots.errors import EncodeError
 from snapshots.layout import join, quote
 
@@ -32,6 +33,9 @@ LIBRARY_ATTRIBUTES = frozenset({
     "_config", "_listeners", "_engine", "_get_engine", "_invoke_params", "_invoke_session",
 })  # fmt: skip
 """What python-statemachine itself puts on an instance; a contract test pins it."""
+
+PYDANTIC_EXTRA = "__pydantic_extra__"
+"""Where a pydantic model keeps fields that it does not declare."""
 
 Value = dict[str, Any]
 
@@ -83,12 +87,13 @@ def _refuse_shared_models(root: Node, machine: Machine) -> None:
 
 def read_node(node: Node, machine: Machine) -> Value:
     """Return what a snapshot holds of one chart, without the charts below it."""
-    chart, engine, names = node.chart, node.engine, node.names
+    chart, engine, names, root = node.chart, node.engine, node.names, _root_of(node)
     value: Value = {
         "class": node.cls.__name__,
         "engine": "async" if engine.is_async else "sync",
         "status": "active" if engine.running else "finished",
         "started": not any(q.trigger.event == INITIAL for q in engine.external_queue.items),
+        "start": start_of(chart, names),
         "configuration": [names.name(state) for state in chart.configuration],
         "history": {
             name: [names.name(s) for s in chart.history_values[state.id]]
@@ -101,8 +106,8 @@ def read_node(node: Node, machine: Machine) -> Value:
         "spawned": engine.invokes.spawned,
         "final": _name_or_none(names, engine._root_parallel_final_pending),
         "context": stored(fields_of(chart.model, chart.state_field)),
-        "model": None if type(chart.model) is Model else machine.name_of(type(chart.model)),
-        "attributes": own_attributes(chart, machine.transient, _root_of(node)),
+        "model": model_name(chart.model, machine, root),
+        "attributes": own_attributes(chart, machine.transient, root),
         "init": node.init,
         "state_field": None if chart.state_field == "state" else chart.state_field,
         "shared": node.shared.as_value() if node.shared is not None else None,
@@ -114,8 +119,21 @@ def read_node(node: Node, machine: Machine) -> Value:
     return {key: part for key, part in value.items() if part is not None and part not in ([], {})}
 
 
+def start_of(chart: StateChart[Any], names: Names) -> list[str]:
+    """Return where a chart was told to begin, while it has not begun and if its class differs."""
+    values = chart.start_configuration_values
+    if chart.current_state_value is not None or values == type(chart).start_configuration_values:
+        return []
+    return [names.name(chart.states_map[value]) for value in values if value in chart.states_map]
+
+
 def _name_or_none(names: Names, state: Any) -> str | None:
     return None if state is None else names.name(state)
+
+
+def model_name(model: object, machine: Machine, root: str) -> str | None:
+    """Return the stored name of a model's class, None for the library's plain one."""
+    return None if type(model) is Model else machine.name_of(type(model), f"{root}.context")
 
 
 def own_attributes(chart: StateChart[Any], transient: frozenset[str], root: str) -> Value:
@@ -145,12 +163,13 @@ def _root_of(node: Node) -> str:
 def fields_of(model: object, state_field: str) -> Value:
     """Return a model's fields, without the one that holds the chart's state."""
     fields: Value = dict(getattr(model, "__dict__", {}))
-    for cls in type(model).__mro__:
-        slots = cls.__dict__.get("__slots__", ())
-        for name in (slots,) if isinstance(slots, str) else slots:
-            if name not in ("__dict__", "__weakref__") and hasattr(model, name):
-                fields[name] = getattr(model, name)
+    for name in slots_of(type(model)):
+        if hasattr(model, name):
+            fields[name] = getattr(model, name)
     fields.pop(state_field, None)
+    more = fields.get(PYDANTIC_EXTRA)
+    if more:
+        fields[PYDANTIC_EXTRA] = {key: more[key] for key in more if key != state_field}
     return fields
 
 

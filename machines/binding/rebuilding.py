@@ -66,7 +66,7 @@ def _grow_node(node: Node, machine: Machine, value: Value) -> None:
         vars(chart.model).update(revived(vars(chart.model), node))
     _check_engine(node, machine, value)
     _grow_states(node, machine, value)
-    _grow_work(node, value)
+    _grow_work(node, machine, value)
     check_configuration(node, machine)
     for key, stored in value.get("children", {}).items():
         invoke = engine.invokes.active[key]
@@ -77,6 +77,9 @@ def _grow_node(node: Node, machine: Machine, value: Value) -> None:
 
 def _grow_states(node: Node, machine: Machine, value: Value) -> None:
     chart, engine = node.chart, node.engine
+    if "start" in value:
+        begin = [_state(node, machine, name).value for name in value["start"]]
+        chart.start_configuration_values = begin
     states = [_state(node, machine, name) for name in value.get("configuration", ())]
     if states:
         chart.current_state_value = OrderedSet(state.value for state in states)
@@ -89,7 +92,7 @@ def _grow_states(node: Node, machine: Machine, value: Value) -> None:
         engine._root_parallel_final_pending = node.names.states[value["final"]]
 
 
-def _grow_work(node: Node, value: Value) -> None:
+def _grow_work(node: Node, machine: Machine, value: Value) -> None:
     engine = node.engine
     for stored in value.get("queue", ()):
         engine.external_queue.add(grow_queued(node, stored))
@@ -98,6 +101,12 @@ def _grow_work(node: Node, value: Value) -> None:
     for stored in value.get("invokes", ()):
         invoke = grow_invoke(stored)
         engine.invokes.active[invoke.id] = invoke
+    held: list[Marked | Invoke] = [*engine.invokes.marked, *engine.invokes.active.values()]
+    for work in held:
+        _state(node, machine, work.state)
+        if work.index >= len(engine.invokes.callbacks(work.state)):
+            reason = f"it holds an invocation that state {work.state!r} does not declare"
+            raise IllegalConfigurationError(machine.name, node.path, reason)
 
 
 def _state(node: Node, machine: Machine, name: str) -> Any:

@@ -10,8 +10,6 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from machines.demo.limits import REPORTED_ROWS_MAX
-
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -92,7 +90,7 @@ def verdict(result: Result) -> RenderableType:
 def _check_lines(check: Check) -> list[Text]:
     mark, style = MARKS[not check.found]
     lines = [Text.assemble((mark, style), f"  {len(check.found)} {check.claim}")]
-    lines += [Text(f"        {found}") for found in check.found[:REPORTED_ROWS_MAX]]
+    lines += [Text(f"        {found}") for found in check.shown()]
     return lines
 
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from machines.charts.service import find
-from machines.demo.limits import LOOK_S, STUCK_S
+from machines.demo.limits import LOOK_S, PERSON_S, STUCK_S
 from machines.demo.moments import Moment, Watch, draw_moments
 from machines.demo.outsiders import Outsiders, Verdict, plan_runs
 from machines.demo.processes import Process
 from machines.demo.results import Result, checks, run_results
-from machines.demo.witness import Log, Witness
+from machines.demo.witness import Log, Row, Witness
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,6 +78,7 @@ class _Loop:
         self._spare: Process | None = None
         self._witness = Witness(siege.folder / FILE, Log(log))
         self._outsiders = Outsiders(plan_runs(siege.runs), "", self._decide)
+        self._runs = [planned.run for planned in self._outsiders.plan]
         self._statuses: dict[str, str] = {}
         self._survived: Counter[str] = Counter()
         self._moments: Counter[str] = Counter()
@@ -86,6 +87,8 @@ class _Loop:
         """Whether the orchestrator that lives now has said that it takes commands."""
         self._news_s = 0.0
         """When a run last moved."""
+        self._looked_s = 0.0
+        """When a person last read the file."""
 
     def __enter__(self) -> Self:
         return self
@@ -145,6 +148,7 @@ class _Loop:
             self._send()
             if self._is_open and self._outsiders.is_idle:
                 watch.look()
+                self._look_again()
         return watch.why
 
     def _hear(self, process: Process, watch: Watch) -> bool:
@@ -164,6 +168,13 @@ class _Loop:
         if self._is_open:
             for line in self._outsiders.to_send():
                 self._victim.say(line)
+
+    def _look_again(self) -> None:
+        """Read the file as a person does who waits for something and hears nothing."""
+        now_s = time.monotonic()
+        if now_s - max(self._news_s, self._looked_s) > PERSON_S:
+            self._looked_s = now_s
+            self._learn(self._witness.read(self._runs))
 
     def _is_over(self) -> bool:
         planned = len(self._outsiders.plan)
@@ -189,11 +200,19 @@ class _Loop:
         self._tell(f"kill {self._kills} of {self._siege.kills}: {why}")
 
     def _look(self) -> None:
-        rows = self._witness.examine([planned.run for planned in self._outsiders.plan])
+        """Look at what is on disk while nobody writes, and hold it against what was told."""
+        self._learn(self._witness.examine(self._runs))
+
+    def _learn(self, rows: dict[str, Row]) -> None:
+        """Have everybody know what anybody can read in the file."""
         for run, row in rows.items():
             self._statuses[run] = row.view.status
             gates = [(gate.key, gate.events[0]) for gate in row.view.gates]
             self._outsiders.see_gates(run, gates)
+            for effect in row.view.effects:
+                if effect["status"] == "unknown" and not effect.get("offered"):
+                    call = effect["kind"], effect["key"]
+                    self._outsiders.see_doubt(run, effect["id"], effect["attempt"], *call)
 
     def _finish(self) -> None:
         """Stop the last orchestrator as one stops a service, and look at the end."""

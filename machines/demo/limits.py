@@ -17,6 +17,8 @@ LIFE_S_MAX: Final = 0.6
 """How long a moment to kill at is waited for."""
 STUCK_S: Final = 10.0
 """How long a run that is not finished may go without a save, when nobody is killed any more."""
+PERSON_S: Final = 1.0
+"""How long a person who hears nothing waits before reading the file again."""
 LOOK_S: Final = 0.05
 """How long the killer waits for news before it looks at the time."""
 RELEASE_SHARE: Final = 0.5
@@ -26,3 +28,4 @@ GATE_SHARE_FIRST: Final = 0.3
 
 LINE_BYTES_READ: Final = 65_536
 REPORTED_ROWS_MAX: Final = 20
+REPORTED_CHARS_MAX: Final = 300

@@ -18,6 +18,8 @@ from machines.charts.checkout import Checkout
 from machines.charts.fulfilment import Fulfilment
 from machines.demo.lines import listen, tell
 from machines.errors import HostStoppedError, MachinesError
+from machines.views import view_of_row
+from snapshots.codec import load
 from snapshots.errors import SnapshotsError
 
 if TYPE_CHECKING:
@@ -46,29 +48,29 @@ class AnnouncingHost(Host):
     def saved(self, run: Run) -> None:
         """Tell what was saved: the killer holds us to it from here on."""
         super().saved(run)
-        assert run.header is not None
+        stored = run.as_stored()
+        view, blob = view_of_row(stored), load(stored.blob)
         tell(
             {
                 "at": "saved",
-                "run": run.run_id,
-                "revision": run.header.revision,
-                "step": run.step,
-                "status": run.status,
-                "moves": self._new_moves(run),
-                "gates": [[gate.key, gate.events[0]] for gate in run.gates()],
+                "run": view.run_id,
+                "revision": view.revision,
+                "step": blob["step"],
+                "status": view.status,
+                "moves": self._new_moves(view.run_id, blob.get("trail", [])),
+                "gates": [[gate.key, gate.events[0]] for gate in view.gates],
                 "doubts": [
-                    [row.id, row.attempt, row.kind, row.key, row.offered]
-                    for row in run.ledgers.effects
-                    if row.status == "unknown"
+                    [row["id"], row["attempt"], row["kind"], row["key"], row.get("offered", False)]
+                    for row in view.effects
+                    if row["status"] == "unknown"
                 ],
             }
         )
 
-    def _new_moves(self, run: Run) -> list[Any]:
-        trail = run.ledgers.trail.as_value()
-        last = self._told.get(run.run_id)
-        self._told[run.run_id] = trail[-1] if trail else None
-        known = next((n for n, entry in enumerate(trail, start=1) if entry is last), 0)
+    def _new_moves(self, run_id: str, trail: list[Any]) -> list[Any]:
+        last = self._told.get(run_id)
+        self._told[run_id] = trail[-1] if trail else None
+        known = next((n for n, entry in enumerate(trail, start=1) if entry == last), 0)
         return trail[known:]
 
 

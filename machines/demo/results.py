@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from machines.demo.limits import REPORTED_CHARS_MAX, REPORTED_ROWS_MAX
 from machines.demo.receiver import ONCE
 
 if TYPE_CHECKING:
@@ -51,6 +52,10 @@ class Check:
 
     claim: str
     found: tuple[str, ...]
+
+    def shown(self) -> list[str]:
+        """Return the first faults, each cut to a bound."""
+        return [found[:REPORTED_CHARS_MAX] for found in self.found[:REPORTED_ROWS_MAX]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

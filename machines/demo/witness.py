@@ -156,7 +156,7 @@ class Witness:
     def examine(self, runs: list[str]) -> dict[str, Row]:
         """Read the runs while nobody writes, note every fault, and return them."""
         entries = list(self.log.entries())
-        self.rows = self._read(runs)
+        self.rows = self.read(runs)
         for run, promise in self._promises.items():
             row = self.rows.get(run)
             if row is None:
@@ -169,7 +169,8 @@ class Witness:
         self._check_intents(entries)
         return self.rows
 
-    def _read(self, runs: list[str]) -> dict[str, Row]:
+    def read(self, runs: list[str]) -> dict[str, Row]:
+        """Return those of the runs that are in the file, as anybody may at any time."""
         if not self._file.exists():
             return {}
         try:

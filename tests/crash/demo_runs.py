@@ -59,9 +59,12 @@ def crash_tool(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def processes_with(argument: str) -> set[int]:
-    """Return the ids of the processes, this one apart, that have `argument` in a command line."""
+    """Return the ids of the processes, this one apart, that have `argument` in a command line.
+
+    Empty where the system does not list its processes.
+    """
     found: set[int] = set()
-    for folder in PROCESSES.iterdir():
+    for folder in PROCESSES.iterdir() if PROCESSES.is_dir() else ():
         if not folder.name.isdecimal() or int(folder.name) == os.getpid():
             continue
         try:

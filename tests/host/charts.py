@@ -7,7 +7,7 @@ from typing import Any
 
 from statemachine import State, StateChart, StateMachine
 
-from machines import effect
+from machines import child, effect, gate, timeout
 
 Fn = Callable[..., Any]
 ChartClass = type[StateChart]
@@ -178,3 +178,100 @@ def patient(charge: Fn, told: list[str], **options: Any) -> ChartClass:
             told.append(effect)
 
     return Patient
+
+
+class Review(StateChart):
+    """Waits at a gate for one of two answers."""
+
+    writing = State(initial=True)
+    reviewing = State(invoke=gate("approve", "reject", key="review", meta={"role": "editor"}))
+    approved = State(final=True)
+    rejected = State(final=True)
+
+    submit = writing.to(reviewing)
+    approve = reviewing.to(approved)
+    reject = reviewing.to(rejected)
+    withdraw = reviewing.to(writing)
+
+    def on_approve(self, note: str = "") -> str:
+        self.model.note = note
+        return f"approved: {note}"
+
+
+def waiter(duration: float = 60.0, **options: Any) -> ChartClass:
+    """Return a chart whose state is left when a timeout says so."""
+
+    class Waiter(StateChart):
+        waiting = State(initial=True, invoke=timeout(duration, on="expired", **options))
+        elsewhere = State()
+        late = State(final=True)
+
+        expired = waiting.to(late) | elsewhere.to(late)
+        leave = waiting.to(elsewhere)
+        back = elsewhere.to(waiting)
+
+    return Waiter
+
+
+class Reminder(StateChart):
+    """Sends itself a delayed event, which can be taken back."""
+
+    idle = State(initial=True)
+    armed = State()
+    rung = State(final=True)
+
+    arm = idle.to(armed)
+    disarm = armed.to(idle)
+    ring = armed.to(rung) | idle.to(rung)
+    note = armed.to.itself(internal=True) | idle.to.itself(internal=True)
+
+    def on_arm(self, seconds: float = 60.0) -> None:
+        self.send("ring", delay=seconds * 1000, send_id="alarm")
+
+    def on_disarm(self) -> None:
+        self.cancel_event("alarm")
+
+
+class Leaf(StateChart):
+    """The innermost chart: waits to be told, and then has ended."""
+
+    budding = State(initial=True, invoke=gate("bloom"))
+    bloomed = State(final=True, donedata="colour")
+
+    bloom = budding.to(bloomed)
+
+    def on_bloom(self, colour: str = "white") -> None:
+        self.model.colour = colour
+
+    def colour(self) -> Any:
+        return getattr(self.model, "colour", None)
+
+
+class Branch(StateChart):
+    """The chart in the middle: has ended when its leaf has."""
+
+    growing = State(initial=True, invoke=child(Leaf))
+    grown = State(final=True, donedata="seen")
+
+    done_invoke_growing = growing.to(grown)
+
+    def on_enter_grown(self, data: Any = None) -> None:
+        self.model.seen = data
+
+    def seen(self) -> Any:
+        return self.model.seen
+
+
+class Trunk(StateChart):
+    """The root: counts how often its branch told it that it has ended."""
+
+    alive = State(initial=True, invoke=child(Branch))
+    resting = State()
+    felled = State(final=True)
+
+    done_invoke_alive = alive.to(resting)
+    fell = resting.to(felled)
+
+    def on_enter_resting(self, data: Any = None) -> None:
+        self.model.told = getattr(self.model, "told", 0) + 1
+        self.model.seen = data

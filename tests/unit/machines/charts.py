@@ -6,6 +6,9 @@ by what their callbacks did and in which order.
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +29,27 @@ def log_of(chart: StateChart[Any]) -> list[str]:
     return log
 
 
+CHANGED = threading.Condition()
+
+
+def signal() -> None:
+    """Tell who waits in `until` that something changed; called by what runs in other threads."""
+    with CHANGED:
+        CHANGED.notify_all()
+
+
+def until(check: Callable[[], bool]) -> bool:
+    """Wait until something holds, looked at again at each signal; return whether it came to."""
+    with CHANGED:
+        return CHANGED.wait_for(check, timeout=10)
+
+
+async def settle() -> None:
+    """Let the tasks of the running loop go on until those that wait for nothing have ended."""
+    for _ in range(100):
+        await asyncio.sleep(0)
+
+
 class Logged:
     """Mixed into a chart: notes what is left, taken and entered."""
 
@@ -41,7 +65,7 @@ class Logged:
 
 
 class Awaited:
-    """Mixed into a chart: the same as `Logged`, by coroutines, so that the engine is the async one."""
+    """Mixed into a chart: does the same as `Logged` by coroutines, for the async engine."""
 
     async def on_exit_state(self, state: State) -> None:
         note(self, f"-{state.id}")  # type: ignore[arg-type]  # mixed into charts only

@@ -24,7 +24,7 @@ from machines.shape import digest_of, shape_of
 from snapshots.errors import EncodeError, SnapshotsError
 from snapshots.testing import ManualClock
 from tests.unit.machines import charts
-from tests.unit.machines.charts import Awaited, Logged, log_of
+from tests.unit.machines.charts import Awaited, Logged, log_of, settle
 
 MAKERS: dict[str, Callable[[type[StateChart[Any]]], StateChart[Any]]] = {
     "the library's engine": lambda cls: cls(),
@@ -44,7 +44,7 @@ def root_of(chart: StateChart[Any], **known: Any) -> dict[str, Any]:
     return root
 
 
-# -- what a snapshot holds ---------------------------------------------------------------------
+# -- what a snapshot holds -----------------------------------------------------------------------
 
 
 @under_both_engines
@@ -171,7 +171,7 @@ def test_a_delayed_event_of_the_librarys_engine_is_held_with_what_is_left_of_it(
     assert "queue" not in read["root"]
 
 
-# -- what a state invokes --------------------------------------------------------------------------
+# -- what a state invokes ------------------------------------------------------------------------
 
 
 class Waits:
@@ -266,22 +266,10 @@ def test_work_that_ended_is_held_as_ended() -> None:
 
     chart = start(Quick)
     assert reported.wait(10)
-    assert eventually(lambda: root_of(chart)["context"].get("data") == 7)
+    chart.send("nothing")
+    assert root_of(chart)["context"]["data"] == 7
     held = {item["id"]: item for item in root_of(chart)["invokes"]}
     assert held["here.1"]["sent"] is held["here.1"]["terminated"] is True
-
-
-def eventually(check: Callable[[], bool]) -> bool:
-    """Return whether something comes to hold, looked at again while another thread works."""
-    pause = threading.Event()
-    for _ in range(500):
-        try:
-            if check():
-                return True
-        except MachinesError:  # the other thread is inside a macrostep
-            pass
-        pause.wait(0.01)
-    return False
 
 
 def test_what_the_librarys_engine_invoked_is_held() -> None:
@@ -297,7 +285,7 @@ def test_what_the_librarys_engine_invoked_is_held() -> None:
 
 
 def test_a_timeout_of_the_librarys_engine_begins_again() -> None:
-    """The library does not keep when a timeout began, so its whole span is held as still to come."""
+    """The library does not keep when a timeout began: its whole span is held as still to come."""
 
     class Waiting(StateChart):
         here = State(initial=True, invoke=library_timeout(3_600, on="late"))
@@ -312,7 +300,7 @@ def test_a_timeout_of_the_librarys_engine_begins_again() -> None:
     chart.send("late")
 
 
-# -- models ----------------------------------------------------------------------------------------
+# -- models --------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -379,7 +367,7 @@ def test_a_model_keeps_its_state_in_the_field_that_the_chart_was_told() -> None:
     assert "where" not in root["context"]
 
 
-# -- refusals ----------------------------------------------------------------------------------------
+# -- refusals ------------------------------------------------------------------------------------
 
 
 def refused(function: Callable[[], object]) -> SnapshotsError | MachinesError:
@@ -473,9 +461,8 @@ async def test_a_chart_that_sleeps_until_an_event_is_due_is_captured() -> None:
 
     chart = Later()
     sending = asyncio.ensure_future(chart.send("plan"))
-    while not log_of(chart)[-2:] == ["plan>a", "+a"]:
-        await asyncio.sleep(0)
-    await asyncio.sleep(0.01)
+    await settle()
+    assert log_of(chart)[-2:] == ["plan>a", "+a"]
     (timer,) = capture(chart).read()["timers"]
     assert timer["event"] == "ring"
     sending.cancel()
@@ -563,6 +550,22 @@ def test_a_model_of_an_unknown_class_is_refused() -> None:
     assert root_of(chart, context=charts.Ledger) == root_of(chart, types=[charts.Ledger])
 
 
+def test_a_childs_model_of_an_unknown_class_is_refused_by_its_path() -> None:
+    """Whose model it is, is said by the path."""
+
+    class Below(charts.Flat):
+        def __init__(self, model: Any = None, **kwargs: Any) -> None:
+            super().__init__(charts.Ledger(), **kwargs)
+
+    class Parent(StateChart):
+        here = State(initial=True, invoke=Below)
+        there = State(final=True)
+        done_invoke_here = here.to(there)
+
+    error = refused(lambda: capture(start(Parent)))
+    assert (error.path, error.type_name) == ("root.children.here.1.context", "Ledger")
+
+
 def test_one_model_in_two_charts_is_refused() -> None:
     """Two charts that share their model would not share it any more after a restart."""
 
@@ -611,7 +614,7 @@ def test_a_chart_that_cannot_be_kept_alive_is_refused() -> None:
     assert "history state 'back'" in str(refused(lambda: capture(Lost())))
 
 
-# -- a snapshot stays as it is -------------------------------------------------------------------------
+# -- a snapshot stays as it is -------------------------------------------------------------------
 
 
 @under_both_engines
@@ -674,7 +677,7 @@ def test_reading_a_snapshot_gives_something_fresh() -> None:
     assert snapshot.read()["root"]["configuration"] == ["idle"]
 
 
-# -- loaded documents ------------------------------------------------------------------------------------
+# -- loaded documents ----------------------------------------------------------------------------
 
 DOCUMENT = """
 <scxml xmlns="http://www.w3.org/2005/07/scxml" version="1.0" initial="a" datamodel="python">
@@ -714,7 +717,7 @@ def test_a_documents_event_is_held_by_what_it_said(engine: str) -> None:
     assert rebuild(cls, capture(chart)).model.kept.data.amount == 3
 
 
-# -- this package's own ------------------------------------------------------------------------------------
+# -- this package's own --------------------------------------------------------------------------
 
 
 def pay() -> int:
@@ -724,18 +727,23 @@ def pay() -> int:
 
 def test_an_effect_counts_as_outside_work_of_a_chart_without_a_run() -> None:
     """Without a store there is no ledger: an effect is held as an invocation of its kind."""
-    gate_open = threading.Event()
+    gate_open, ended = threading.Event(), threading.Event()
 
     class Paying(StateChart):
         here = State(initial=True, invoke=effect(lambda: gate_open.wait(10) and pay()))
         there = State(final=True)
         done_invoke_here = here.to(there)
 
+        def on_enter_there(self) -> None:
+            ended.set()
+
     chart = start(Paying)
     (found,) = root_of(chart)["invokes"]
     assert (found["id"], found["kind"], found["attempt"]) == ("here.1", "effect", 1)
     gate_open.set()
-    assert eventually(lambda: chart.is_terminated)
+    assert ended.wait(10)
+    chart.send("nothing")
+    assert chart.is_terminated
 
 
 @pytest.mark.parametrize("policy", ["deadline", "remaining", "restart"])

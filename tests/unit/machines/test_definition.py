@@ -12,17 +12,19 @@ from typing import Any
 import attrs
 import pytest
 from statemachine import HistoryState, State, StateChart, StateMachine
+from statemachine.invoke import normalize_invoke_callbacks
 from statemachine.mixins import MachineMixin
 from statemachine.model import Model
 from statemachine.states import States
 
-from machines import Machine, capture, rebuild
+from machines import Machine, capture, child, rebuild
 from machines.binding import start
 from machines.binding.capturing import read_node
 from machines.definition import parameters_of, takes_model
 from machines.errors import DefinitionError
 from snapshots.codec import persistent
 from snapshots.errors import DecodeError, EncodeError
+from snapshots.records import Secret
 
 
 class Order(StateChart):
@@ -63,7 +65,7 @@ class Plain:
         self.doubled = amount * 2
 
 
-# -- names ------------------------------------------------------------------------------------
+# -- names ---------------------------------------------------------------------------------------
 
 
 def test_a_machine_is_named_as_its_class_unless_told_otherwise() -> None:
@@ -98,7 +100,7 @@ def test_a_machine_knows_the_shape_of_its_chart() -> None:
     ]  # fmt: skip
 
 
-# -- what is refused --------------------------------------------------------------------------
+# -- what is refused -----------------------------------------------------------------------------
 
 
 def duplicate_ids() -> type[StateChart[Any]]:
@@ -148,6 +150,16 @@ def value_of_no_known_type() -> type[StateChart[Any]]:
     return Odd
 
 
+@persistent("one")
+class First:
+    """Has the same stored name as the next."""
+
+
+@persistent("one")
+class Second:
+    """Has the same stored name as the one before."""
+
+
 class OwnMachine(MachineMixin):
     """A model that makes a machine of its own."""
 
@@ -187,6 +199,26 @@ REFUSED: dict[str, tuple[Callable[[], object], str, str]] = {
         lambda: Machine(Order, context=OwnMachine),
         "its context OwnMachine makes a machine of its own (MachineMixin)",
         "without MachineMixin",
+    ),
+    "a chart among the types": (
+        lambda: Machine(Order, types=(Order,)),
+        "types=['Order'] are charts",
+        "let a state invoke them",
+    ),
+    "a secret among the types": (
+        lambda: Machine(Order, types=(Secret,)),
+        "its types cannot all be stored",
+        "store something else",
+    ),
+    "a type that is no class": (
+        lambda: Machine(Order, types=(3,)),  # type: ignore[arg-type]  # what is refused
+        "its types cannot all be stored",
+        "leave that one out",
+    ),
+    "two types of one name": (
+        lambda: Machine(Order, types=(First, Second)),
+        "its types cannot all be stored",
+        "leave that one out",
     ),
     "a failure that is no state": (
         lambda: Machine(Order, failed=("refused", "lost")),
@@ -237,7 +269,7 @@ def test_a_history_state_with_a_default_is_taken() -> None:
     assert Machine(Found).name == "Found"
 
 
-# -- contexts ---------------------------------------------------------------------------------
+# -- contexts ------------------------------------------------------------------------------------
 
 
 def test_without_a_context_the_input_becomes_attributes_of_a_plain_model() -> None:
@@ -318,7 +350,7 @@ def test_a_chart_that_names_no_class_of_its_own_has_a_plain_model(anything: Any)
     assert vars(machine.make_model({"amount": 1})) == {"state": None, "amount": 1}
 
 
-# -- types ------------------------------------------------------------------------------------
+# -- types ---------------------------------------------------------------------------------------
 
 
 def test_the_context_is_known_to_the_codec() -> None:
@@ -350,6 +382,49 @@ def test_a_marked_class_is_stored_under_its_mark() -> None:
     machine = Machine(Order, context=Moved)
     assert machine.name_of(Moved) == "basket"
     assert machine.class_of("basket") is Moved
+
+
+def test_what_an_invoked_chart_needs_is_known_to_who_invokes_it() -> None:
+    """Contexts, types and enumerations of children need not be given a second time."""
+
+    class Grandchild(StateChart[Parcel]):
+        a = State(initial=True, value=Colour.RED)
+        b = State(final=True, value=Colour.GREEN)
+        go = a.to(b)
+
+    class Below(StateChart):
+        a = State(initial=True, invoke=Grandchild)
+        b = State(final=True)
+        go = a.to(b)
+
+    class Above(StateChart):
+        a = State(initial=True, invoke=child(Machine(Below, context=Basket, types=(Level,))))
+        b = State(final=True)
+        go = a.to(b)
+
+    assert set(Machine(Above).models.values()) == {Basket, Level, Parcel, Colour}
+
+
+def test_a_chart_that_invokes_itself_is_looked_into_once() -> None:
+    """Types of a chart that comes round to itself are gathered without end neither."""
+
+    class Ring(StateChart[Basket]):
+        a = State(initial=True)
+        b = State(final=True)
+        go = a.to(b)
+
+    Ring.a.invoke.add(normalize_invoke_callbacks(Ring))
+    assert list(Machine(Ring).models.values()) == [Basket]
+
+
+def test_a_model_that_is_a_container_is_refused() -> None:
+    """A model is kept by its attributes: items that it holds besides would be lost."""
+
+    class Items(dict):  # type: ignore[type-arg]  # what is refused
+        pass
+
+    with pytest.raises(EncodeError, match="this one is a dict too; hold the dict in one"):
+        Machine(Order, context=Items).name_of(Items)
 
 
 class Colour(Enum):
@@ -474,7 +549,7 @@ def test_constructor_arguments_come_back_with_the_chart(cls: type[StateChart[Any
     assert capture(again) == snapshot
 
 
-# -- what no snapshot holds ------------------------------------------------------------------------
+# -- what no snapshot holds ----------------------------------------------------------------------
 
 
 class Wired(StateChart):

@@ -302,7 +302,7 @@ def test_the_digest_is_the_same_in_every_process() -> None:
     assert digests_in_a_process("2") == here
 
 
-# -- drift in words ----------------------------------------------------------------------------
+# -- drift in words ------------------------------------------------------------------------------
 
 WORDS = {
     "a state's id": ("state 'closed' is gone", "state 'shut' is new"),
@@ -392,7 +392,7 @@ def test_drift_survives_the_way_through_the_file() -> None:
     assert drift(stored, shape_of(after)) == drift(shape_of(BASE), shape_of(after))
 
 
-# -- children -------------------------------------------------------------------------------------
+# -- children ------------------------------------------------------------------------------------
 
 
 class Leaf(StateChart):
@@ -461,7 +461,7 @@ def test_a_chart_that_invokes_itself_is_cut_where_it_comes_round() -> None:
     assert inner["invokes"] == ["child:recursive"]
 
 
-# -- what a state invokes of this package's own ----------------------------------------------------
+# -- what a state invokes of this package's own --------------------------------------------------
 
 
 def invoking(*what: Any) -> str:
@@ -509,7 +509,7 @@ def test_the_order_of_what_a_state_invokes_counts() -> None:
     assert invoking(effect(pay), gate("go")) != invoking(gate("go"), effect(pay))
 
 
-# -- loaded documents ---------------------------------------------------------------------------
+# -- loaded documents ----------------------------------------------------------------------------
 
 DOCUMENT = """
 <scxml xmlns="http://www.w3.org/2005/07/scxml" version="1.0" initial="a" datamodel="python">

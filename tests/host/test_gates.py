@@ -1,0 +1,288 @@
+"""Gates: answers that are taken, and answers that are refused with a reason."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from statemachine import State, StateChart, StateMachine
+
+from machines import child, gate
+from machines.errors import DefinitionError, EventRefusedError, GateClosedError, RunFinishedError
+from tests.host.charts import Door, Review, Trunk
+from tests.host.world import World, at_rest, ended, settled
+
+
+async def test_an_open_gate_takes_an_answer(world: World) -> None:
+    """The answer is run as an event with its data, and its result comes back."""
+    async with world.host(Review) as host:
+        run = await host.start(Review)
+        await host.send(run, "submit")
+        assert await host.answer(run, "review", "approve", note="fine") == "approved: fine"
+    assert world.status(run) == "done"
+    assert world.blob(run)["root"]["context"]["note"] == "fine"
+
+
+async def test_an_open_gate_is_listed_with_what_it_takes(world: World) -> None:
+    """Key, events, state and meta, from memory and from the row."""
+    async with world.host(Review) as host:
+        run = await host.start(Review)
+        await host.send(run, "submit")
+        (listed,) = await host.gates(run)
+        assert (await host.read(run)).gates == (listed,)
+        assert await host.unload(run)
+        assert (await host.read(run)).gates == (listed,)
+    assert (listed.key, listed.state, listed.path) == ("review", "reviewing", "")
+    assert listed.events == ("approve", "reject")
+    assert listed.meta == {"role": "editor"}
+
+
+async def test_a_gate_that_is_not_open_refuses(world: World) -> None:
+    """Before its state is entered and after it is left, with what is open instead."""
+    async with world.host(Review) as host:
+        run = await host.start(Review)
+        with pytest.raises(GateClosedError):
+            await host.answer(run, "review", "approve")
+        await host.send(run, "submit")
+        with pytest.raises(GateClosedError) as caught:
+            await host.answer(run, "other", "approve")
+        assert caught.value.open_gates == ("review (approve, reject)",)
+        await host.send(run, "withdraw")
+        with pytest.raises(GateClosedError):
+            await host.answer(run, "review", "approve")
+        assert world.configuration(run) == ["writing"]
+
+
+async def test_a_gate_refuses_an_event_that_it_does_not_name(world: World) -> None:
+    """An event that the chart would take by itself is not an answer to the gate."""
+    async with world.host(Review) as host:
+        run = await host.start(Review)
+        await host.send(run, "submit")
+        with pytest.raises(GateClosedError):
+            await host.answer(run, "review", "withdraw")
+        assert world.configuration(run) == ["reviewing"]
+
+
+async def test_a_finished_run_has_no_gates(world: World) -> None:
+    """An answer to a run that has ended says that it has ended."""
+    async with world.host(Review) as host:
+        run = await host.start(Review)
+        await host.send(run, "submit")
+        await host.answer(run, "review", "reject")
+        with pytest.raises(RunFinishedError):
+            await host.answer(run, "review", "approve")
+        assert (await host.read(run)).gates == ()
+
+
+async def test_a_gate_is_open_after_a_restart(world: World) -> None:
+    """A gate is in the row; opening it again waits for the same answers."""
+    async with world.host(Review) as host:
+        run = await host.start(Review)
+        await host.send(run, "submit")
+        after = world.after_kill()
+    async with after.host(Review) as host:
+        await host.answer(run, "review", "approve", note="late")
+    assert after.status(run) == "done"
+
+
+async def test_several_gates_are_answered_each_by_its_key(world: World) -> None:
+    """Two regions wait at once, and each takes its own answer."""
+
+    class Both(StateChart):
+        class Waiting(State.Parallel):  # type: ignore[name-defined, misc]
+            class Left(State.Compound):  # type: ignore[name-defined, misc]
+                left_open = State(initial=True, invoke=gate("yes", key="left"))
+                left_shut = State(final=True)
+                yes = left_open.to(left_shut)
+
+            class Right(State.Compound):  # type: ignore[name-defined, misc]
+                right_open = State(initial=True, invoke=gate("no"))
+                right_shut = State(final=True)
+                no = right_open.to(right_shut)
+
+        over = State(final=True)
+        done_state_Waiting = Waiting.to(over)  # noqa: N815 - the library's name
+
+    async with world.host(Both) as host:
+        run = await host.start(Both)
+        assert [listed.key for listed in await host.gates(run)] == ["left", "right_open"]
+        with pytest.raises(GateClosedError):
+            await host.answer(run, "left", "no")
+        await host.answer(run, "right_open", "no")
+        assert [listed.key for listed in await host.gates(run)] == ["left"]
+        await host.answer(run, "left", "yes")
+    assert world.status(run) == "done"
+
+
+async def test_a_childs_gate_is_addressed_by_its_path(world: World) -> None:
+    """The gate of a nested chart has its place in the tree before its state's name."""
+    async with world.host(Trunk) as host:
+        run = await host.start(Trunk)
+        await at_rest(host, run)
+        (listed,) = await host.gates(run)
+        assert listed.key == "alive.1/growing.1/budding"
+        assert listed.path == "alive.1/growing.1"
+        with pytest.raises(GateClosedError):
+            await host.answer(run, "budding", "bloom")
+        await host.answer(run, listed.key, "bloom", colour="red")
+        await at_rest(host, run)
+        assert (await host.read(run)).context == {"told": 1, "seen": "red"}
+
+
+async def test_a_childs_gate_is_answered_after_a_restart(world: World) -> None:
+    """A path leads to the same chart after the tree was rebuilt."""
+    async with world.host(Trunk) as host:
+        run = await host.start(Trunk)
+        await at_rest(host, run)
+        after = world.after_kill()
+    async with after.host(Trunk) as host:
+        await host.answer(run, "alive.1/growing.1/budding", "bloom", colour="blue")
+        await at_rest(host, run)
+        assert (await host.read(run)).context["seen"] == "blue"
+
+
+async def test_a_gate_without_events_is_refused_at_definition() -> None:
+    """A gate that nothing could answer never gets to run."""
+    with pytest.raises(DefinitionError):
+        gate()
+
+
+async def test_data_that_the_library_would_replace_is_refused(world: World) -> None:
+    """Names such as `state` would vanish silently, so they are refused by name."""
+    async with world.host(Review, Door) as host:
+        run = await host.start(Review)
+        await host.send(run, "submit")
+        with pytest.raises(EventRefusedError, match="state"):
+            await host.answer(run, "review", "approve", state="x")
+        assert world.configuration(run) == ["reviewing"]
+        door = await host.start(Door)
+        with pytest.raises(EventRefusedError, match="model"):
+            await host.send(door, "push", model="x")
+
+
+@pytest.mark.parametrize("data", [{"delay": 3}, {"send_id": "x"}, {"waiter": 1}, {"path": "p"}])
+async def test_data_may_have_any_other_name(world: World, data: dict[str, Any]) -> None:
+    """What sending itself has names for is data like any other."""
+
+    class Echo(StateChart):
+        only = State(initial=True)
+        over = State(final=True)
+        say = only.to.itself(on="echo")
+        finish = only.to(over)
+
+        def echo(self, **kwargs: Any) -> dict[str, Any]:
+            return {key: kwargs[key] for key in data}
+
+    async with world.host(Echo) as host:
+        run = await host.start(Echo)
+        async with asyncio.timeout(5):
+            assert await host.send(run, "say", **data) == data
+
+
+RELEASE = asyncio.Event
+
+
+def slow_review(base: type[Any]) -> tuple[Any, asyncio.Event, list[str]]:
+    """Return a chart whose approval takes a while, what lets it on, and who was approved."""
+    release = asyncio.Event()
+    approved: list[str] = []
+
+    class SlowReview(base):  # type: ignore[misc]
+        reviewing = State(initial=True, invoke=gate("approve", "reject"))
+        done = State(final=True)
+        approve = reviewing.to(done)
+        reject = reviewing.to(done)
+        withdraw = reviewing.to.itself()
+
+        async def on_approve(self, who: str) -> str:
+            await release.wait()
+            if who == "nobody":
+                message = "nobody may approve"
+                raise ValueError(message)
+            approved.append(who)
+            return who
+
+    return SlowReview, release, approved
+
+
+async def test_of_two_approvals_of_one_gate_one_wins(world: World) -> None:
+    """The second comes while the first is under way: it is told that the gate is closed."""
+    chart, release, approved = slow_review(StateChart)
+    async with world.host(chart) as host:
+        run = await host.start(chart)
+        first = asyncio.create_task(host.answer(run, "reviewing", "approve", who="ann"))
+        await settled()
+        second = asyncio.create_task(host.answer(run, "reviewing", "approve", who="bob"))
+        await settled()
+        release.set()
+        assert await first == "ann"
+        with pytest.raises((GateClosedError, RunFinishedError)):
+            await second
+    assert approved == ["ann"]
+
+
+async def test_a_second_answer_counts_if_the_first_fails(world: World) -> None:
+    """The first approval raises, so the gate is still open for the second."""
+    chart, release, approved = slow_review(StateMachine)
+    async with world.host(chart) as host:
+        run = await host.start(chart)
+        first = asyncio.create_task(host.answer(run, "reviewing", "approve", who="nobody"))
+        await settled()
+        second = asyncio.create_task(host.answer(run, "reviewing", "approve", who="bob"))
+        await settled()
+        release.set()
+        with pytest.raises(ValueError, match="nobody"):
+            await first
+        assert await second == "bob"
+        await ended(host, run)
+    assert approved == ["bob"]
+
+
+async def test_an_answer_behind_an_event_that_closes_the_gate_is_refused(world: World) -> None:
+    """What was sent before the answer is run before the gate is looked at."""
+    entered, release = asyncio.Event(), asyncio.Event()
+
+    class Leaving(StateChart):
+        reviewing = State(initial=True, invoke=gate("approve"))
+        left = State()
+        done = State(final=True)
+        leave = reviewing.to(left)
+        approve = reviewing.to(done) | left.to(done)
+
+        async def on_leave(self) -> None:
+            entered.set()
+            await release.wait()
+
+    async with world.host(Leaving) as host:
+        run = await host.start(Leaving)
+        leave = asyncio.create_task(host.send(run, "leave"))
+        await entered.wait()
+        answer = asyncio.create_task(host.answer(run, "reviewing", "approve"))
+        await settled()
+        release.set()
+        await leave
+        with pytest.raises(GateClosedError):
+            await answer
+        assert world.configuration(run) == ["left"]
+
+
+async def test_a_child_machine_takes_the_answers_to_its_gate(world: World) -> None:
+    """A gate may be in a StateMachine that a StateChart invokes."""
+
+    class Inner(StateMachine):
+        asking = State(initial=True, invoke=gate("yes", key="inner"))
+        told = State(final=True)
+        yes = asking.to(told)
+
+    class Outer(StateChart):
+        holding = State(initial=True, invoke=child(Inner))
+        over = State(final=True)
+        done_invoke_holding = holding.to(over)
+
+    async with world.host(Outer) as host:
+        run = await host.start(Outer)
+        await at_rest(host, run)
+        await host.answer(run, "inner", "yes")
+        await ended(host, run)
+    assert world.status(run) == "done"
