@@ -213,12 +213,8 @@ def _check(machine: Machine) -> None:
             f"types={charts!r} are charts, which no value can hold",
             "let a state invoke them, with child(...)",
         )
-    if machine.context is not None and issubclass(machine.context, MachineMixin):
-        raise DefinitionError(
-            machine.name,
-            f"its context {machine.context.__name__} makes a machine of its own (MachineMixin)",
-            "use a model class without MachineMixin",
-        )
+    if machine.context is not None:
+        _check_context(machine.name, machine.context)
     finals = {state.id for state in machine.chart.states if state.final}
     unknown = sorted(set(machine.failed) - finals)
     if unknown:
@@ -227,6 +223,25 @@ def _check(machine: Machine) -> None:
             f"failed={unknown!r} are not final states of the chart",
             f"name some of {sorted(finals)!r}",
         )
+
+
+def _check_context(name: str, context: type) -> None:
+    """Refuse a model that the library cannot write the chart's state into."""
+    whose = f"its context {context.__name__}"
+    if issubclass(context, MachineMixin):
+        reason = f"{whose} makes a machine of its own (MachineMixin)"
+        raise DefinitionError(name, reason, "use a model class without MachineMixin")
+    frozen = getattr(getattr(context, "__dataclass_params__", None), "frozen", False)
+    if frozen or not (_has_dict(context) or hasattr(context, "state")):
+        reason = f"{whose} has no place for the chart's state"
+        raise DefinitionError(
+            name, reason, "give it a field `state: Any = None`, and leave it mutable"
+        )
+
+
+def _has_dict(cls: type) -> bool:
+    """Whether instances take attributes that no slot names."""
+    return any("__slots__" not in base.__dict__ for base in cls.__mro__ if base is not object)
 
 
 def _check_states(machine: Machine) -> None:
@@ -243,12 +258,6 @@ def _check_states(machine: Machine) -> None:
                 "give the states of a chart different ids",
             )
         seen.add(state.id)
-        if state.is_history and not state.transitions:
-            raise DefinitionError(
-                machine.name,
-                f"history state {state.id!r} has no default, so it may lead nowhere",
-                "give it a transition to the state that it stands for at first",
-            )
 
 
 def _check_values(machine: Machine) -> None:

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from machines.engine.tree import Tree
 
 DOUBT_PREFIX = "error.indoubt"
-RESERVED = frozenset(_event_data_kwargs)
-"""Names that the library takes out of an event's data for its own."""
+RESERVED = frozenset({*_event_data_kwargs, "key", "on_error"})
+"""Names that the library takes out of an event's data for its own, or cannot hand to a callback."""
 INITIAL = "__initial__"
 """The library's name of the event that enters a chart."""
 

@@ -164,6 +164,21 @@ class OwnMachine(MachineMixin):
     """A model that makes a machine of its own."""
 
 
+@dataclass(slots=True)
+class Slotted:
+    """A model without a field for the state, and without room for another."""
+
+    amount: int = 0
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """A model whose fields are fixed once it is made."""
+
+    amount: int = 0
+    state: Any = None
+
+
 REFUSED: dict[str, tuple[Callable[[], object], str, str]] = {
     "an instance": (
         lambda: Machine(Order()),  # type: ignore[arg-type]  # what is refused
@@ -185,10 +200,15 @@ REFUSED: dict[str, tuple[Callable[[], object], str, str]] = {
         "state id 'idle' is used twice",
         "different ids",
     ),
-    "a history state without a default": (
-        lambda: Machine(history_without_default()),
-        "history state 'back' has no default",
-        "give it a transition",
+    "a model that cannot hold the state": (
+        lambda: Machine(Order, context=Slotted),
+        "its context Slotted has no place for the chart's state",
+        "give it a field `state: Any = None`",
+    ),
+    "a model that never changes": (
+        lambda: Machine(Order, context=Frozen),
+        "its context Frozen has no place for the chart's state",
+        "leave it mutable",
     ),
     "a state value of no known type": (
         lambda: Machine(value_of_no_known_type()),
@@ -251,22 +271,9 @@ def test_a_refusal_travels_between_processes() -> None:
     assert (str(copy), copy.reason, copy.hint) == (str(error), error.reason, error.hint)
 
 
-def test_a_history_state_with_a_default_is_taken() -> None:
-    """The same chart is no longer refused once its history state leads somewhere."""
-
-    class Found(StateChart):
-        class work(State.Compound):  # noqa: N801 - a state is named as its id
-            first = State(initial=True)
-            second = State()
-            back = HistoryState()
-            step = first.to(second) | second.to(first)
-            back.to(first)
-
-        outside = State(initial=True)
-        leave = work.to(outside)
-        again = outside.to(work.back)
-
-    assert Machine(Found).name == "Found"
+def test_a_history_state_without_a_default_is_taken() -> None:
+    """A chart may have one: it is the configuration without a leaf that is never saved."""
+    assert Machine(history_without_default()).name == "Lost"
 
 
 # -- contexts ------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from statemachine.contrib.timeout import timeout
 from statemachine.contrib.weighted import _make_weighted_cond, _WeightedGroup
 from statemachine.engines.async_ import AsyncEngine
 from statemachine.engines.base import _processing_step, _running_engine
-from statemachine.event import BoundEvent
+from statemachine.event import BoundEvent, _event_data_kwargs
 from statemachine.event_data import TriggerData
 from statemachine.invoke import Invocation, InvokeContext, StateChartInvoker, invoke_group
 from statemachine.io import load
@@ -36,6 +36,7 @@ from machines.binding.capturing import LIBRARY_ATTRIBUTES
 from machines.engine.invokes import Invokes
 from machines.engine.queues import ExternalQueue
 from machines.engine.shared_state import shared_cells
+from machines.engine.turns import RESERVED
 from tests.house.sources import configuration
 from tests.unit.machines.library_uses import Found, find, find_in, overrides, where
 
@@ -437,6 +438,21 @@ def test_an_event_says_which_invocation_it_comes_from() -> None:
     event = BoundEvent("up", name="up")
     data = TriggerData(machine=Child(), event=event, kwargs={"_invokeid": "below"})
     assert EventDataWrapper(trigger_data=data).invokeid == "below"
+
+
+@pytest.mark.parametrize("name", ["key", "on_error"])
+def test_the_library_cannot_hand_on_what_it_calls_its_own_parameters(name: str) -> None:
+    """Event data of these names are refused as reserved, as long as the library fails on them."""
+    assert name in RESERVED
+    with pytest.raises(TypeError, match=name):
+        Child().send("stay", **{name: 1})
+
+
+def test_the_library_takes_its_own_names_out_of_event_data() -> None:
+    """Event data of these names would vanish, so they are refused as reserved."""
+    assert set(_event_data_kwargs) < RESERVED
+    event = BoundEvent("go", name="go").build_trigger(machine=Child(), state=1, amount=2)
+    assert event.kwargs == {"amount": 2}
 
 
 def test_an_event_knows_its_chart_by_a_private_keyword() -> None:
