@@ -4,7 +4,7 @@ from machines.binding import Snapshot, capture, rebuild
 from machines.children import child, send_down, send_up
 from machines.definition import Machine
 from machines.effects import Done, NotDone, Unknown, effect
-from machines.engine.invokes import Context
+from machines.engine.invocations import Context
 from machines.gates import gate
 from machines.host import TAKEN, Host
 from machines.opening import open_run

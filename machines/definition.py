@@ -21,7 +21,6 @@ from snapshots.codec.classes import base_of, stored_name
 from snapshots.errors import DecodeError, EncodeError
 
 if TYPE_CHECKING:
-    from machines.migrations import Migration
     from snapshots.ledgers.timers import ResumePolicy
 
 Reconcile = Callable[[Any], Any]
@@ -49,7 +48,6 @@ class Machine:
     context: type | None = field(default=None, kw_only=True)
     failed: tuple[str, ...] = field(default=(), kw_only=True)
     types: tuple[type, ...] = field(default=(), kw_only=True)
-    migrations: tuple[Migration, ...] = field(default=(), kw_only=True)
     reconcile: Reconcile | None = field(default=None, kw_only=True)
     transient: frozenset[str] = field(default=frozenset(), kw_only=True)
     resume: Mapping[str, ResumePolicy] = field(default_factory=dict, kw_only=True)
@@ -67,7 +65,6 @@ class Machine:
         settle(self, "context", self.context or _declared_context(self.chart))
         settle(self, "failed", _names(self.failed))
         settle(self, "types", tuple(self.types))
-        settle(self, "migrations", tuple(self.migrations))
         settle(self, "transient", frozenset(_names(self.transient)))
         _check(self)
         known = _known_types(self)
@@ -241,7 +238,7 @@ def _check_context(name: str, context: type) -> None:
 
 def _has_dict(cls: type) -> bool:
     """Whether instances take attributes that no slot names."""
-    return any("__slots__" not in base.__dict__ for base in cls.__mro__ if base is not object)
+    return cls.__dictoffset__ != 0
 
 
 def _check_states(machine: Machine) -> None:

@@ -19,7 +19,7 @@ from machines.errors import DefinitionError
 from machines.limits import RETRY_BACKOFF_S, RETRY_BACKOFF_S_MAX
 
 if TYPE_CHECKING:
-    from machines.engine.invokes import Context
+    from machines.engine.invocations import Context
 
 Errors = tuple[type[BaseException], ...]
 Verdict = Literal["failed", "retry", "unknown"]

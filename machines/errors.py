@@ -87,7 +87,7 @@ class DriftError(MachinesError):
         what = "; ".join(changes) or "the shape that wrote it is unknown"
         super().__init__(
             f"run {run_id!r} of machine {machine!r} was written by another shape: {what}; "
-            "deploy the shape that wrote it, or register a migration, and revive the run",
+            "deploy the shape that wrote it, and revive the run",
             run_id=run_id,
             machine=machine,
             changes=changes,

@@ -13,7 +13,7 @@ from machines.errors import DefinitionError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from machines.engine.invokes import Invoke
+    from machines.engine.invocations import Invoke
     from machines.engine.nodes import Node
 
 

@@ -69,9 +69,8 @@ def decide(
 ) -> Decision:
     """Say what becomes of a live row at a boot.
 
-    `machines` by name; `shape` is the stored shape of the row's digest. A migration, if one is
-    registered for the digest, is for the caller to apply first. `reconcile` says whether the
-    machine is asked for the run's outside world: not for one that this process knows already.
+    `machines` by name; `shape` is the stored shape of the row's digest. `reconcile` says whether
+    the machine is asked for the run's outside world: not for one that this process knows already.
     """
     header = stored.header
     machine = machines.get(header.machine)

@@ -14,7 +14,8 @@ from statemachine.engines.base import _running_engine
 
 from machines.binding.planting import new_node
 from machines.engine.engines import DurableAsyncEngine, DurableSyncEngine
-from machines.engine.invokes import Invoke, Marked, kind_of, source_of
+from machines.engine.invocations import Invoke, Marked
+from machines.engine.invokes import kind_of, source_of
 from machines.engine.queues import Queued
 from machines.engine.tree import Tree
 from snapshots.ledgers.timers import Timer

@@ -21,7 +21,7 @@ from snapshots.layout import join, quote
 
 if TYPE_CHECKING:
     from machines.definition import Machine
-    from machines.engine.invokes import Invoke, Marked
+    from machines.engine.invocations import Invoke, Marked
     from machines.engine.nodes import Arrival, Node
     from machines.engine.queues import Queued
     from machines.engine.tree import Tree

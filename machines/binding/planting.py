@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from statemachine import StateChart
 
-    from machines.engine.invokes import Invoke
+    from machines.engine.invocations import Invoke
     from machines.engine.tree import Tree
 
 

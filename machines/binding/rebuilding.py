@@ -12,7 +12,8 @@ from machines.binding.documents import revived
 from machines.binding.planting import ParentLink, document_class, handle_of, new_node
 from machines.definition import Machine, takes_model
 from machines.engine.engines import construct
-from machines.engine.invokes import Invoke, Marked, fresh, source_of
+from machines.engine.invocations import Invoke, Marked
+from machines.engine.invokes import fresh, source_of
 from machines.engine.nodes import Arrival, Node
 from machines.engine.queues import Queued
 from machines.engine.triggers import make_trigger

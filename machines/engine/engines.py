@@ -139,7 +139,7 @@ def construct(node: Node, *args: Any, attributes: dict[str, Any], **kwargs: Any)
 
     own["_get_engine"] = engine
     try:
-        chart.__init__(*args, **kwargs)  # type: ignore[misc]
+        chart.__init__(*args, **kwargs)  # type: ignore[misc]  # a chart made in two steps
     finally:
         own.pop("_get_engine", None)
     own.update(attributes)

@@ -8,21 +8,20 @@ tree's keeper; here is only what a snapshot holds of it.
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, field
 from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from statemachine import State, StateChart
 from statemachine.contrib.timeout import _Timeout
 from statemachine.invoke import (
     IInvoke,
-    InvokeContext,
     InvokeGroup,
     InvokeManager,
     _InvokeCallableWrapper,
 )
 from statemachine.io.invoke import Invoker
 
+from machines.engine.invocations import Context, Invoke, Kind, Marked
 from machines.engine.nodes import Call
 from machines.engine.queues import Queued
 from machines.engine.triggers import make_trigger
@@ -37,67 +36,12 @@ if TYPE_CHECKING:
     from machines.engine.nodes import Node
     from machines.engine.turns import DurableEngine
 
-Kind = Literal["call", "effect", "gate", "child", "timeout"]
-
-
-@dataclass
-class Context(InvokeContext):
-    """What invoked work is given: the library's context, and what a restart makes worth knowing."""
-
-    restored: bool = False
-    """Whether the work was running in a process that ended."""
-    attempt: int = 1
-    """How many times the work was started, this time included."""
-    key: str | None = None
-    """The idempotency key of an effect."""
-    term: int | None = None
-    """The owner's term, for receivers that can refuse a former owner."""
-    run_id: str | None = None
-
-
-@dataclass(slots=True)
-class Marked:
-    """A state that was entered and whose invokes are not spawned yet."""
-
-    state: str
-    kwargs: dict[str, Any]
-    order: int
-    id: str | None = None
-    index: int = 0
-    """Which of the state's invokes it is, once it is numbered."""
-    attempt: int = 1
-
-
-@dataclass(slots=True)
-class Invoke:
-    """An invocation: what a snapshot holds of it, and its live parts."""
-
-    id: str
-    state: str
-    index: int
-    kind: Kind
-    kwargs: dict[str, Any]
-    attempt: int = 1
-    sent: bool = False
-    """Its done.invoke, or its error, is on the queue or was run."""
-    terminated: bool = False
-    cancelled: bool = False
-    extra: dict[str, Any] = field(default_factory=dict)
-    """What its kind keeps besides (a gate: key, events, meta)."""
-    handler: Any = None
-    context: Context | None = None
-
-    @property
-    def live(self) -> bool:
-        """Whether something of it is still to come."""
-        return not (self.sent or self.terminated or self.cancelled)
-
 
 class Invokes(InvokeManager):
     """The invocations of one chart."""
 
     def __init__(self, engine: DurableEngine) -> None:
-        super().__init__(engine)  # type: ignore[arg-type]
+        super().__init__(engine)  # type: ignore[arg-type]  # an engine by what it has
         self.engine = engine
         self.active: dict[str, Invoke] = {}
         self.marked: list[Marked] = []

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from statemachine import StateChart
 
-    from machines.engine.invokes import Invoke
+    from machines.engine.invocations import Invoke
     from machines.engine.queues import Queued
     from machines.engine.shared_state import Shared
     from machines.engine.tree import Tree

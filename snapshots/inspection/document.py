@@ -84,7 +84,7 @@ def _chart(node: NodeReport) -> Plain:
 def _record(record: object, but: Iterable[str] = ()) -> dict[str, Plain]:
     """Return a report's own fields by name, with those of the reports in it."""
     assert hasattr(record, "__dataclass_fields__"), "only records have fields"
-    names = [field.name for field in fields(record) if field.name not in but]  # type: ignore[arg-type]
+    names = [field.name for field in fields(record) if field.name not in but]  # type: ignore[arg-type]  # any dataclass
     return {name: _plain(getattr(record, name)) for name in names}
 
 

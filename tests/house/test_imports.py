@@ -32,7 +32,7 @@ TRESPASSERS = {
     "machines/definition.py": ("import machines.host", "Within machines, imports point down"),
     "machines/host.py": (
         "import statemachine",
-        "host, recovery, offload and migrations never import statemachine",
+        "Host, run and recovery never import statemachine",
     ),
 }
 

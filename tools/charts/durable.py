@@ -134,7 +134,7 @@ class DurableRun:
                 found = sorted(self.bench.calls, key=lambda key: spawn_order(*key))
                 for key in found if step.every else found[:1]:
                     if key in self.bench.calls:
-                        await self._guarded(lambda key=key: self.bench.complete(key))  # type: ignore[misc]
+                        await self._guarded(lambda key=key: self.bench.complete(key))  # type: ignore[misc]  # a default binds the loop variable
 
     async def _send(self, step: Send) -> None:
         waiting = Answer()

@@ -1,0 +1,63 @@
+"""The records of what states invoke: marked, active, and what invoked work is given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from statemachine.invoke import InvokeContext
+
+Kind = Literal["call", "effect", "gate", "child", "timeout"]
+
+
+@dataclass
+class Context(InvokeContext):
+    """What invoked work is given: the library's context, and what a restart makes worth knowing."""
+
+    restored: bool = False
+    """Whether the work was running in a process that ended."""
+    attempt: int = 1
+    """How many times the work was started, this time included."""
+    key: str | None = None
+    """The idempotency key of an effect."""
+    term: int | None = None
+    """The owner's term, for receivers that can refuse a former owner."""
+    run_id: str | None = None
+
+
+@dataclass(slots=True)
+class Marked:
+    """A state that was entered and whose invokes are not spawned yet."""
+
+    state: str
+    kwargs: dict[str, Any]
+    order: int
+    id: str | None = None
+    index: int = 0
+    """Which of the state's invokes it is, once it is numbered."""
+    attempt: int = 1
+
+
+@dataclass(slots=True)
+class Invoke:
+    """An invocation: what a snapshot holds of it, and its live parts."""
+
+    id: str
+    state: str
+    index: int
+    kind: Kind
+    kwargs: dict[str, Any]
+    attempt: int = 1
+    sent: bool = False
+    """Its done.invoke, or its error, is on the queue or was run."""
+    terminated: bool = False
+    cancelled: bool = False
+    extra: dict[str, Any] = field(default_factory=dict)
+    """What its kind keeps besides (a gate: key, events, meta)."""
+    handler: Any = None
+    context: Context | None = None
+
+    @property
+    def live(self) -> bool:
+        """Whether something of it is still to come."""
+        return not (self.sent or self.terminated or self.cancelled)
