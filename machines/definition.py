@@ -143,9 +143,20 @@ def parameters_of(chart: type[StateChart[Any]]) -> Mapping[str, Parameter]:
 
 def takes_model(chart: type[StateChart[Any]]) -> bool:
     """Whether the chart's constructor can be given a model by name."""
+    return takes(chart, "model")
+
+
+def takes(chart: type[StateChart[Any]], name: str) -> bool:
+    """Whether the chart's constructor can be given something by this name."""
     found = parameters_of(chart)
-    keywords = any(p.kind is Parameter.VAR_KEYWORD for p in found.values())
-    return "model" in found or keywords
+    return name in found or any(p.kind is Parameter.VAR_KEYWORD for p in found.values())
+
+
+def needs(chart: type[StateChart[Any]]) -> list[str]:
+    """Return what the chart's constructor has to be given, other than a model."""
+    found = parameters_of(chart).items()
+    given = {key: p for key, p in found if key != "model" and p.kind not in _OPEN_ENDED}
+    return [key for key, p in given.items() if p.default is Parameter.empty]
 
 
 def _names(given: str | Iterable[str]) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from machines.binding.capturing import tree_fields
 from machines.binding.loose import Loose
 from machines.binding.planting import make_child, plant
 from machines.binding.rebuilding import grow, resume
-from machines.definition import Machine
+from machines.definition import Machine, needs
 from machines.engine.tree import Tree
 from machines.errors import DefinitionError, DriftError, MachinesError
 from machines.shape import drift, shape_bytes, shape_of
@@ -52,6 +52,13 @@ def capture(
     node = getattr(chart._engine, "node", None)
     if node is not None and node.parent is not None:
         raise DefinitionError(machine.name, "it is a child chart", "capture the root of its tree")
+    missing = needs(type(chart)) if node is None else []
+    if missing:
+        raise DefinitionError(
+            machine.name,
+            f"its constructor needs {', '.join(missing)}, which the library does not keep",
+            "give them defaults, or begin the chart with an input that has them",
+        )
     tree = node.tree if node is not None else adopt(chart, SystemClock(), Loose(), make_child)
     if tree.running is not None:
         raise DefinitionError(

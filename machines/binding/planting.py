@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from statemachine.io.actions import _ensure_writable_target
 from statemachine.io.invoke import VALID_INVOKE_TYPES, Invoker, _InvokeSession
 
+from machines.binding.capturing import fields_of
 from machines.definition import Machine, takes_model
 from machines.engine.engines import construct
 from machines.engine.nodes import Node
@@ -59,8 +60,8 @@ def give_model(node: Node, model: object | None, *, attributes: dict[str, Any]) 
         construct(node, attributes=attributes, model=model, **node.init)
         return
     chart = construct(node, attributes=attributes, **node.init)
-    if model is not None:
-        vars(chart.model).update(vars(model))
+    for key, part in ({} if model is None else fields_of(model, chart.state_field)).items():
+        setattr(chart.model, key, part)
 
 
 class ParentLink(_InvokeSession):

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from statemachine.model import Model
 from statemachine.orderedset import OrderedSet
 
-from machines.binding.capturing import Value, check_configuration
+from machines.binding.capturing import Value, check_configuration, fields_of
 from machines.binding.documents import revived
 from machines.binding.planting import ParentLink, document_class, handle_of, new_node
-from machines.definition import Machine, takes_model
+from machines.definition import Machine, takes, takes_model
 from machines.engine.engines import construct
 from machines.engine.invocations import Invoke, Marked
 from machines.engine.invokes import fresh, source_of
@@ -126,14 +126,15 @@ def _grow_chart(node: Node, machine: Machine, value: Value) -> None:
         attributes["_invoke_params"] = node.params
         attributes["_invoke_session"] = node.link
     field = value.get("state_field")
-    if field is not None:
+    if field is not None and takes(node.cls, "state_field"):
         arguments["state_field"] = field
     model = grow_model(machine, value)
     if takes_model(node.cls):
         construct(node, attributes=attributes, model=model, **arguments)
         return
     chart = construct(node, attributes=attributes, **arguments)
-    vars(chart.model).update(vars(model))
+    for key, part in fields_of(model, chart.state_field).items():
+        object.__setattr__(chart.model, key, part)
 
 
 def grow_model(machine: Machine, value: Value) -> Any:

@@ -608,6 +608,26 @@ def test_a_chart_that_cannot_be_kept_alive_is_refused() -> None:
     assert "state 'here'" in str(refused(lambda: capture(Odd())))
 
 
+class Demanding(StateChart):
+    """Its constructor cannot be called without an argument of its own."""
+
+    a = State(initial=True)
+    b = State(final=True)
+    go = a.to(b)
+
+    def __init__(self, region: str, model: Any = None) -> None:
+        self.region = region
+        super().__init__(model)
+
+
+def test_a_chart_that_could_not_be_made_again_is_refused() -> None:
+    """The library does not keep what a constructor was given; the durable engine does."""
+    error = refused(lambda: capture(Demanding("eu")))
+    assert isinstance(error, DefinitionError)
+    assert "its constructor needs region" in str(error)
+    assert root_of(start(Demanding, {"region": "eu"}))["init"] == {"region": "eu"}
+
+
 # -- a snapshot stays as it is -------------------------------------------------------------------
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import Enum, IntEnum, StrEnum
+from importlib import import_module
 from typing import Any
 
 import attrs
@@ -306,7 +307,7 @@ def test_a_plain_class_is_made_from_the_input() -> None:
 
 def test_a_pydantic_class_is_made_from_the_input() -> None:
     """A pydantic class is called with the input, so it validates it."""
-    pydantic = pytest.importorskip("pydantic")
+    pydantic = import_module("pydantic")
     Cart = pydantic.create_model("Cart", amount=(int, 0), state=(Any, None))  # noqa: N806 - a class
     assert Machine(Order, context=Cart).make_model({"amount": "3"}).amount == 3
 

@@ -537,6 +537,70 @@ async def test_an_event_from_a_thread_runs_on_the_loop_of_the_chart() -> None:
     assert await chart.send("rest") == "did rest"
 
 
+# -- tasks ---------------------------------------------------------------------------------------
+
+
+async def test_senders_at_the_same_time_each_get_their_result() -> None:
+    """Events of several tasks run one after the other, and each task gets its own answer."""
+    chart = start(charts.AsyncFlat)
+    await chart.activate_initial_state()
+    sending = [chart.send("work"), chart.send("rest"), chart.send("rest"), chart.send("work")]
+    outcomes = await asyncio.gather(*sending, return_exceptions=True)
+    assert outcomes[:2] == ["did work", "did rest"]
+    assert isinstance(outcomes[2], TransitionNotAllowed)
+    # The library drops what is queued behind an event that is not allowed, where it awaits.
+    assert isinstance(outcomes[3], TransitionNotAllowed)
+    assert states(chart) == ["idle"]
+
+
+class Waits(Awaited, StateChart):
+    """Awaits something in the middle of a transition."""
+
+    a = State(initial=True)
+    b = State()
+    go = a.to(b, on="hold")
+    back = b.to(a)
+
+    def __init__(self, model: Any = None, **kwargs: Any) -> None:
+        super().__init__(model, **kwargs)
+        self.inside, self.go_on = asyncio.Event(), asyncio.Event()
+
+    async def hold(self) -> str:
+        self.inside.set()
+        await self.go_on.wait()
+        return "held"
+
+
+async def test_a_sender_that_is_cancelled_does_not_cut_the_macrostep() -> None:
+    """The event that it sent runs to its end, and answers nobody; the chart goes on."""
+    chart = start(Waits)
+    await chart.activate_initial_state()
+    sending = asyncio.ensure_future(chart.send("go"))
+    await chart.inside.wait()
+    sending.cancel()
+    await asyncio.gather(sending, return_exceptions=True)
+    chart.go_on.set()
+    await settle()
+    assert states(chart) == ["b"]
+    assert await chart.send("back") == "did back"
+
+
+async def test_an_event_that_is_sent_while_another_awaits_runs_after_it() -> None:
+    """A macrostep is not interrupted by what another task sends."""
+    chart = start(Waits)
+    await chart.activate_initial_state()
+    first = asyncio.ensure_future(chart.send("go"))
+    await chart.inside.wait()
+    second = asyncio.ensure_future(chart.send("back"))
+    await settle()
+    assert not (first.done())
+    assert not (second.done())
+    chart.go_on.set()
+    assert await first == ["did go", "held"]
+    assert await second == "did back"
+    assert log_of(chart)[-3:] == ["-b", "back>a", "+a"]
+
+
 # -- work that a chart without a run has outside -------------------------------------------------
 
 

@@ -347,7 +347,8 @@ def complaint(name: str, check: Callable[[], object], users: Iterable[str]) -> s
 def test_what_is_called_or_overridden_takes_what_it_took(name: str, found: Found) -> None:
     """Each function and class that is used has its parameters, by name, kind and default."""
     users = users_of(name, found)
-    assert not complaint(name, lambda: resolve(name), users)
+    wrong = complaint(name, lambda: resolve(name), users)
+    assert not wrong, wrong
     now, pinned = bare_signature(resolve(name)), SIGNATURES[name]
     assert now == pinned, f"{moved(name, users)}: it takes {now}, not {pinned}"
 

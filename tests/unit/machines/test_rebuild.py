@@ -7,6 +7,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
 import attrs
@@ -284,7 +285,7 @@ def test_a_model_comes_back_as_it_was(cls: type, engine: str) -> None:
 
 def test_a_pydantic_model_comes_back_as_it_was() -> None:
     """Private attributes and the set of fields that were given come back with the fields."""
-    pydantic = pytest.importorskip("pydantic")
+    pydantic = import_module("pydantic")
 
     class Cart(pydantic.BaseModel):  # type: ignore[name-defined,misc]  # not installed everywhere
         amount: int = 0
@@ -302,7 +303,7 @@ def test_a_pydantic_model_comes_back_as_it_was() -> None:
 
 def test_a_pydantic_model_with_extra_fields_comes_back_as_it_was() -> None:
     """A model that takes any field keeps the state there: that field is not held twice."""
-    pydantic = pytest.importorskip("pydantic")
+    pydantic = import_module("pydantic")
 
     class Bag(pydantic.BaseModel):  # type: ignore[name-defined,misc]  # not installed everywhere
         model_config = pydantic.ConfigDict(extra="allow")
@@ -400,6 +401,35 @@ def test_constructor_arguments_come_back() -> None:
     assert (rebuilt.needed, rebuilt.tries, rebuilt.model.amount) == (1, 1, 9)
     rebuilt.send("up")
     assert states(rebuilt) == ["high"]
+
+
+class OwnModel(StateChart):
+    """Its constructor takes no model and makes one with slots, kept under another name."""
+
+    a = State(initial=True)
+    b = State(final=True)
+    go = a.to(b)
+
+    def __init__(self) -> None:
+        super().__init__(Slotted(amount=None), state_field="amount")
+
+
+@under_both_engines
+def test_a_chart_that_makes_its_own_model_gets_its_fields_back(engine: str) -> None:
+    """The chart's constructor makes the model, the snapshot says what is in it."""
+    chart = MAKERS[engine](OwnModel)
+    chart.model.lines = [{"x": 1}]
+    rebuilt = again(chart, types=[Slotted])
+    assert rebuilt.model.lines == [{"x": 1}]
+    assert rebuilt.model.lines is not chart.model.lines
+    rebuilt.send("go")
+    assert rebuilt.model.amount == "b"
+
+
+def test_an_input_reaches_a_model_that_the_chart_makes_itself() -> None:
+    """Where the constructor takes no model, an input is put into the one that it makes."""
+    chart = start(OwnModel, {"lines": [{"x": 1}]})
+    assert chart.model.lines == [{"x": 1}]
 
 
 class Watcher:

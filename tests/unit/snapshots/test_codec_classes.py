@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import EJECT, STRICT, Enum, Flag, auto
+from importlib import import_module
 from typing import Any, Self
 
 import attrs
@@ -360,7 +361,7 @@ def test_a_dataclass_may_extend_a_built_in_type() -> None:
 
 def test_a_pydantic_model_comes_back_equal() -> None:
     """Fields, which of them were given, extra fields and private attributes; no validator runs."""
-    pydantic = pytest.importorskip("pydantic")
+    pydantic = import_module("pydantic")
     calls = []
 
     class Inner(pydantic.BaseModel):
@@ -396,7 +397,7 @@ def test_a_pydantic_model_comes_back_equal() -> None:
 
 def test_a_partial_pydantic_model_comes_back_partial() -> None:
     """A model made without validation may lack fields; a blob may not lack more."""
-    pydantic = pytest.importorskip("pydantic")
+    pydantic = import_module("pydantic")
 
     class Order(pydantic.BaseModel):
         price: float
@@ -420,7 +421,7 @@ def without(plain: dict[str, Any], key: str) -> dict[str, Any]:
 @pytest.mark.parametrize("name", ["SecretStr", "SecretBytes"])
 def test_pydantics_secrets_are_refused(name: str) -> None:
     """A secret is found inside a model, by its path; its class cannot be registered."""
-    pydantic = pytest.importorskip("pydantic")
+    pydantic = import_module("pydantic")
     secret = getattr(pydantic, name)
 
     class Login(pydantic.BaseModel):
@@ -436,7 +437,7 @@ def test_pydantics_secrets_are_refused(name: str) -> None:
 
 def test_a_pydantic_dataclass_is_a_dataclass() -> None:
     """What pydantic makes of a dataclass comes back like any other."""
-    checked = pytest.importorskip("pydantic.dataclasses").dataclass
+    checked = import_module("pydantic.dataclasses").dataclass
 
     class Part:
         n: int
@@ -450,7 +451,7 @@ def test_a_pydantic_dataclass_is_a_dataclass() -> None:
 @pytest.mark.parametrize("frozen", [False, True])
 def test_a_msgspec_struct_comes_back_equal(*, frozen: bool) -> None:
     """A struct has the fields that were saved, whatever its hook does when it is made."""
-    msgspec = pytest.importorskip("msgspec")
+    msgspec = import_module("msgspec")
 
     def grow(self: Any) -> None:
         msgspec.structs.force_setattr(self, "total", self.total + 1)
@@ -480,7 +481,7 @@ def same_struct(one: Any, other: Any) -> bool:
 
 def test_a_msgspec_struct_with_a_dict_keeps_its_attributes() -> None:
     """What was put on a struct beside its fields is part of it."""
-    msgspec = pytest.importorskip("msgspec")
+    msgspec = import_module("msgspec")
     order_type = msgspec.defstruct("Order", [("total", int)], dict=True)
     order = order_type(1)
     order.note = ("n",)
