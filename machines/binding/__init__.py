@@ -10,7 +10,7 @@ from machines.binding.capturing import tree_fields
 from machines.binding.loose import Loose
 from machines.binding.planting import make_child, plant
 from machines.binding.rebuilding import grow, resume
-from machines.definition import Machine, needs
+from machines.definition import Chart, Machine, needs
 from machines.engine.tree import Tree
 from machines.errors import DefinitionError, DriftError, MachinesError
 from machines.shape import drift, shape_bytes, shape_of
@@ -40,15 +40,22 @@ class Snapshot:
 
 
 def capture(
-    chart: StateChart[Any], *, types: Iterable[type] = (), context: type | None = None
+    chart: StateChart[Any],
+    *,
+    types: Iterable[type] = (),
+    context: type | None = None,
+    transient: Iterable[str] = (),
 ) -> Snapshot:
     """Return the snapshot of a chart at rest, of this package's engine or of the library's.
 
     `types` are classes that its values have, `context` the class of its model if it is not named
-    in `StateChart[Model]`. Raises EncodeError for a value that could not come back, DefinitionError
+    in `StateChart[Model]`, `transient` the attributes that its constructor makes anew. Raises
+    EncodeError for a value that could not come back, DefinitionError
     inside a macrostep and for what cannot be captured.
     """
-    machine = Machine(type(chart), types=tuple(types), context=context)
+    machine = Machine(
+        type(chart), types=tuple(types), context=context, transient=frozenset(transient)
+    )
     node = getattr(chart._engine, "node", None)
     if node is not None and node.parent is not None:
         raise DefinitionError(machine.name, "it is a child chart", "capture the root of its tree")
@@ -77,7 +84,7 @@ def capture(
 
 
 def rebuild(
-    chart: type[StateChart[Any]],
+    chart: Chart,
     snapshot: Snapshot | bytes,
     *,
     types: Iterable[type] = (),
@@ -86,17 +93,19 @@ def rebuild(
 ) -> StateChart[Any]:
     """Return a new chart that goes on where the captured one stopped.
 
-    What was invoked starts again, timers keep their due time. A synchronous chart finishes a turn
+    `chart` is its class, or a Machine, which knows types and context by itself. What was invoked starts again, timers keep their due time. A synchronous chart finishes a turn
     that was cut short before this returns; a chart with coroutine callbacks does so on the running
     loop. Raises DriftError if the class has another shape, DecodeError for bytes that are no
     snapshot, IllegalConfigurationError for a configuration that cannot be.
     """
-    machine = Machine(chart, types=tuple(types), context=context)
+    machine = (
+        chart if isinstance(chart, Machine) else Machine(chart, types=tuple(types), context=context)
+    )
     value = machine.codec.decode(snapshot if isinstance(snapshot, bytes) else snapshot.blob)
     if not isinstance(value, dict) or not {"digest", "root"} <= value.keys():
         raise DecodeError(None, "it is no snapshot: it has no digest or no root")
     if value["digest"] != machine.digest:
-        raise DriftError(None, machine.name, drift(value.get("shape"), shape_of(chart)))
+        raise DriftError(None, machine.name, drift(value.get("shape"), machine.shape))
     tree = _loose_tree(clock)
     try:
         grow(tree, machine, value)
@@ -112,7 +121,7 @@ def rebuild(
 
 
 def start(
-    chart: type[StateChart[Any]] | Machine,
+    chart: Chart,
     given: dict[str, Any] | None = None,
     *,
     clock: Clock | None = None,

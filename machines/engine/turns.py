@@ -238,7 +238,7 @@ class DurableEngine:
         self.node.fragment = None
         if self.invokes.is_void(item):
             return True
-        self.current = item
+        self.current, self.result = item, None
         self.moved = True
         self._macrostep_count += 1
         self._microstep_count = 0
