@@ -13,7 +13,7 @@ from machines.binding.rebuilding import grow, resume
 from machines.definition import Chart, Machine, needs
 from machines.engine.tree import Tree
 from machines.errors import DefinitionError, DriftError, MachinesError
-from machines.shape import drift, shape_bytes, shape_of
+from machines.shape import drift, shape_bytes
 from snapshots.clock import Clock, SystemClock
 from snapshots.codec import load
 from snapshots.errors import DecodeError, SnapshotsError
@@ -49,9 +49,10 @@ def capture(
     """Return the snapshot of a chart at rest, of this package's engine or of the library's.
 
     `types` are classes that its values have, `context` the class of its model if it is not named
-    in `StateChart[Model]`, `transient` the attributes that its constructor makes anew. Raises
-    EncodeError for a value that could not come back, DefinitionError
-    inside a macrostep and for what cannot be captured.
+    in `StateChart[Model]`, `transient` the attributes that its constructor makes anew.
+
+    Raises EncodeError for a value that could not come back, DefinitionError inside a macrostep and
+    for what cannot be captured.
     """
     machine = Machine(
         type(chart), types=tuple(types), context=context, transient=frozenset(transient)
@@ -93,10 +94,12 @@ def rebuild(
 ) -> StateChart[Any]:
     """Return a new chart that goes on where the captured one stopped.
 
-    `chart` is its class, or a Machine, which knows types and context by itself. What was invoked starts again, timers keep their due time. A synchronous chart finishes a turn
-    that was cut short before this returns; a chart with coroutine callbacks does so on the running
-    loop. Raises DriftError if the class has another shape, DecodeError for bytes that are no
-    snapshot, IllegalConfigurationError for a configuration that cannot be.
+    `chart` is its class, or a Machine, which knows types and context by itself. What was invoked
+    starts again, timers keep their due time. A synchronous chart finishes a turn that was cut
+    short before this returns; a chart with coroutine callbacks does so on the running loop.
+
+    Raises DriftError if the class has another shape, DecodeError for bytes that are no snapshot,
+    IllegalConfigurationError for a configuration that cannot be.
     """
     machine = (
         chart if isinstance(chart, Machine) else Machine(chart, types=tuple(types), context=context)
