@@ -5,7 +5,23 @@ from machines.children import child, send_down, send_up
 from machines.definition import Machine
 from machines.effects import Done, NotDone, Unknown, effect
 from machines.engine.invocations import Context
-from machines.gates import gate
+from machines.errors import (
+    DefinitionError,
+    DriftError,
+    EffectNotFoundError,
+    EventRefusedError,
+    GateClosedError,
+    HostLockedError,
+    HostStoppedError,
+    IllegalConfigurationError,
+    MachinesError,
+    MicrostepLimitError,
+    NeedsLoopError,
+    RunFinishedError,
+    UnknownMachineError,
+    UnsettledEffectError,
+)
+from machines.gates import OpenGate, gate
 from machines.host import TAKEN, Host
 from machines.opening import open_run
 from machines.recovery import Report, Restored
@@ -15,15 +31,30 @@ from machines.views import RunView
 __all__ = [
     "TAKEN",
     "Context",
+    "DefinitionError",
     "Done",
+    "DriftError",
+    "EffectNotFoundError",
+    "EventRefusedError",
+    "GateClosedError",
     "Host",
+    "HostLockedError",
+    "HostStoppedError",
+    "IllegalConfigurationError",
     "Machine",
+    "MachinesError",
+    "MicrostepLimitError",
+    "NeedsLoopError",
     "NotDone",
+    "OpenGate",
     "Report",
     "Restored",
+    "RunFinishedError",
     "RunView",
     "Snapshot",
     "Unknown",
+    "UnknownMachineError",
+    "UnsettledEffectError",
     "capture",
     "child",
     "effect",

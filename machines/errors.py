@@ -179,8 +179,8 @@ class HostLockedError(MachinesError):
 
     def __init__(self, path: str, holder: str) -> None:
         super().__init__(
-            f"{path!r} is held by another host ({holder}); stop it, send events through the "
-            "mailbox, or open the host with take_over=True",
+            f"{path!r} is held by {holder}; wait for it, stop it, or open the host with "
+            "take_over=True",
             path=path,
             holder=holder,
         )

@@ -105,6 +105,7 @@ _queued: Final = _record(
         "send_id": _text,
         "args": _list,
         "kwargs": _mapping,
+        "invoke": _text,
     },
 )
 _marked: Final = _record(
@@ -237,10 +238,12 @@ def _agree(blob: dict[str, Any]) -> None:
     timed = {(timer["node"], timer.get("invoke")) for timer in blob.get("timers", ())}
     called = {(row["node"], row["invoke"]) for row in blob.get("effects", ())}
     for path, node in _walk("", blob["root"]):
+        if node["status"] == "finished":
+            continue
         if (node.get("queue") or node.get("pending")) and path not in turn:
             raise _wrong(sorted(turn), "blob.turn", f"the chart {path!r}, which has work queued")
         for invoke in node.get("invokes", ()):
-            if node["status"] == "finished" or _has_ended(invoke):
+            if _has_ended(invoke):
                 continue
             kept = {"timeout": timed, "effect": called}.get(invoke["kind"])
             if kept is not None and (path, invoke["id"]) not in kept:

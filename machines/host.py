@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Self
 
@@ -14,6 +14,7 @@ from machines.booting import boot
 from machines.calls import decide_by_hand
 from machines.definition import Machine
 from machines.errors import (
+    DefinitionError,
     EffectNotFoundError,
     EventRefusedError,
     HostStoppedError,
@@ -88,10 +89,9 @@ class Host(Residents):
         take_over: bool = False,
         grace_s: float = GRACE_S,
     ) -> None:
-        known = [Machine.of(machine) for machine in machines]
         super().__init__(
             os.fspath(path),
-            {machine.name: machine for machine in known},
+            by_name(machines),
             clock or SystemClock(),
             verify=verify,
         )
@@ -108,6 +108,7 @@ class Host(Residents):
     # -- opening and stopping -------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
+        self._require_open()
         await self._take_lock()
         try:
             self.store = open_store(self.path, clock=self.clock)
@@ -118,7 +119,6 @@ class Host(Residents):
             self.store.take_over(holder_name())
             self._shop = Workshop(self._break)
             self._alarm = Alarm(self.clock, self._ring)
-            await self._sweep_if_possible()
             await boot(self)
             self._met = None
         except BaseException:
@@ -153,18 +153,19 @@ class Host(Residents):
             raise broken
 
     async def _close(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._tasks = []
-        if hasattr(self, "_alarm"):
-            self._stopped = self._stopped or "it could not be opened"
-            fenced = self._stopped.startswith("fenced")
-            await self._shop.close(0 if fenced else self._grace_s)
-            self._release_all()
-        self.store.close()
-        self._lock.release()
+        """Give everything back, also when that is interrupted."""
+        tasks, self._tasks = self._tasks, []
+        self._stopped = self._stopped or "it could not be opened"
+        with ExitStack() as leaving:
+            leaving.callback(self._lock.release)
+            leaving.callback(self.store.close)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            if hasattr(self, "_alarm"):
+                leaving.callback(self._release_all)
+                fenced = self._stopped.startswith("fenced")
+                await self._shop.close(0 if fenced else self._grace_s)
 
     def _task(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(coroutine)
@@ -187,8 +188,8 @@ class Host(Residents):
 
     async def _sweeping(self) -> None:
         while True:
-            await asyncio.sleep(SWEEP_INTERVAL_S)
             await self._sweep_if_possible()
+            await asyncio.sleep(SWEEP_INTERVAL_S)
 
     async def _sweep_if_possible(self) -> None:
         """Sweep; what keeps the file from being swept is no reason not to run what is live."""
@@ -251,15 +252,18 @@ class Host(Residents):
         return chosen
 
     def _machine(self, machine: Chart | str) -> Machine:
+        """Return the machine of that name, the very machine given, or the one of that chart."""
+        known = self.machines.values()
         if isinstance(machine, str):
-            found = self.machines.get(machine)
+            found = [m for m in known if m.name == machine]
+        elif isinstance(machine, Machine):
+            found = [m for m in known if m is machine]
         else:
-            wanted = machine.chart if isinstance(machine, Machine) else machine
-            found = next((m for m in self.machines.values() if m.chart is wanted), None)
-        if found is None:
+            found = [m for m in known if m.chart is machine]
+        if len(found) != 1:
             name = machine if isinstance(machine, str) else Machine.of(machine).name
             raise UnknownMachineError(name, tuple(self.machines))
-        return found
+        return found[0]
 
     def _refuse_used(self, run_id: str, machine: Machine, given: dict[str, Any]) -> None:
         run = self._resident.get(run_id)
@@ -412,6 +416,17 @@ class Host(Residents):
         self._require_open()
         return self.store.headers(status, limit=limit)
 
+    async def settled(self, run: str) -> RunView:
+        """Wait until a run does nothing by itself, and return how it is.
+
+        It then waits for others (a gate, a timer, an event, a decision about an effect in doubt),
+        or it is over.
+        """
+        run_id = self._resolve(run)
+        while (busy := self._shop.tasks_of(run_id)) and run_id in self._resident:
+            await asyncio.wait(busy, return_when=asyncio.FIRST_COMPLETED)
+        return await self.read(run_id)
+
     async def gates(self, run: str) -> list[OpenGate]:
         """Return the open gates of a live run: key, accepted events, meta."""
         return self.live(self._resolve(run)).gates()
@@ -428,3 +443,14 @@ class Host(Residents):
     def _require_open(self) -> None:
         if self._stopped is not None:
             raise HostStoppedError(self.path, self._stopped)
+
+
+def by_name(machines: Iterable[Chart]) -> dict[str, Machine]:
+    """Return the machines by their names; DefinitionError if two have one."""
+    known: dict[str, Machine] = {}
+    for machine in map(Machine.of, machines):
+        if machine.name in known:
+            reason, hint = "another machine has that name", "give one of them a name= of its own"
+            raise DefinitionError(machine.name, reason, hint)
+        known[machine.name] = machine
+    return known

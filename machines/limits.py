@@ -28,3 +28,5 @@ LOCK_PATIENCE_S: Final = 1.0
 """How long a host waits for short runs without a host to give the file back."""
 LOCK_RETRY_S: Final = 0.1
 BOOT_SLICE_ROWS: Final = 20
+HOLDER_CHARS_MAX: Final = 200
+"""How much of a holder's name is shown."""

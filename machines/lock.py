@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Self
 
 from machines.errors import HostLockedError
+from machines.limits import HOLDER_CHARS_MAX
+from snapshots.database.places import unreachable
 
 
 def holder_name() -> str:
@@ -24,8 +26,10 @@ class FileLock:
     """
 
     def __init__(self, path: str) -> None:
-        self._path = path
+        # By its real path: through a link the same file would have another lock.
+        self._path = path if path == ":memory:" else os.path.realpath(path)
         self._descriptor: int | None = None
+        self._shared = False
 
     @property
     def held(self) -> bool:
@@ -35,36 +39,45 @@ class FileLock:
     def take(self, *, shared: bool = False) -> Self:
         """Take the lock, or raise HostLockedError at once. A file in memory needs none."""
         if not self.try_take(shared=shared):
-            raise HostLockedError(self._path, self.holder() or "another process")
+            holder = self.holder() or "runs that were opened without a host"
+            raise HostLockedError(self._path, holder)
         return self
 
     def try_take(self, *, shared: bool = False) -> bool:
         """Take the lock if it is free; return whether this process has it."""
         if self._path == ":memory:" or self.held:
             return True
-        descriptor = os.open(f"{self._path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = self._open()
         kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
         try:
             fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(descriptor)
             return False
-        self._descriptor = descriptor
+        self._descriptor, self._shared = descriptor, shared
         if not shared:
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, holder_name().encode(), 0)
         return True
 
-    def holder(self) -> str:
-        """Return who took the lock last, as it said."""
+    def _open(self) -> int:
         try:
-            return Path(f"{self._path}.lock").read_text(encoding="utf-8")[:200]
+            return os.open(f"{self._path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise unreachable(error, self._path) from error
+
+    def holder(self) -> str:
+        """Return which host holds the lock, as it said; empty if runs without a host do."""
+        try:
+            return Path(f"{self._path}.lock").read_text(encoding="utf-8")[:HOLDER_CHARS_MAX]
         except OSError:
             return ""
 
     def release(self) -> None:
         """Give the lock back; twice is harmless."""
         if self._descriptor is not None:
+            if not self._shared:
+                os.ftruncate(self._descriptor, 0)
             os.close(self._descriptor)
             self._descriptor = None
 

@@ -6,14 +6,23 @@ chart.send("pay")
 
 from __future__ import annotations
 
+import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from machines.calls import perform
 from machines.definition import Machine
+from machines.effects import Effect
+from machines.engine.queues import Answer
 from machines.engine.tree import drive
 from machines.entering import sender
-from machines.errors import NeedsLoopError, RunFinishedError, UnknownMachineError
+from machines.errors import (
+    HostStoppedError,
+    NeedsLoopError,
+    RunFinishedError,
+    UnknownMachineError,
+    UnsettledEffectError,
+)
 from machines.lock import FileLock
 from machines.recovery import decide
 from machines.run import Run
@@ -51,14 +60,16 @@ class InlineHands:
         timeout_s: float | None = None,
         leaving: Callable[[], None] | None = None,
     ) -> Any:
-        """Do the work; a timeout cannot be kept without a loop, and is not asked for."""
-        del asynchronous, timeout_s
+        """Do the work; what could not be done without a loop was refused before."""
+        assert not asynchronous
+        assert timeout_s is None
         if leaving is not None:
             leaving()
         return work()
 
     async def sleep(self, seconds: float) -> None:
-        """Do not wait: without a loop a retry follows at once."""
+        """Wait, and hold the caller up."""
+        time.sleep(seconds)  # noqa: ASYNC251 - there is no loop to hold up
 
 
 class InlineWorker:
@@ -72,9 +83,13 @@ class InlineWorker:
         self._working = False
 
     def start_call(self, run: Run, call: Call) -> None:
-        """Keep the work until the tree is at rest. Raises NeedsLoopError for a coroutine."""
-        if call.is_async:
-            raise NeedsLoopError(run.machine.name, f"invokes the coroutine {call.invoke!r}")
+        """Keep the work until the tree is at rest.
+
+        Raises NeedsLoopError for a coroutine, a timeout, or a probe that is a coroutine.
+        """
+        needs = "the coroutine" if call.is_async else needs_loop(call)
+        if needs:
+            raise NeedsLoopError(run.machine.name, f"invokes {needs} {call.invoke!r}")
         call.context.send = sender(run, call.path)
         self._calls.setdefault(call.key, call)
 
@@ -132,6 +147,17 @@ class InlineWorker:
         raise error
 
 
+def needs_loop(call: Call) -> str:
+    """Return what of an effect only a loop could do, empty if nothing."""
+    effect = call.spec
+    if not isinstance(effect, Effect):
+        return ""
+    if effect.timeout is not None:
+        return "with a timeout"
+    probes = effect.probe is not None and effect.bind(call.context, effect.probe)[1]
+    return "with a coroutine for a probe" if probes else ""
+
+
 def _finish(coroutine: Coroutine[Any, Any, None]) -> None:
     try:
         coroutine.send(None)
@@ -157,15 +183,19 @@ def open_run(
     the save. A chart that raises is put back to its last saved snapshot, in place.
 
     A run that reached its end can be looked at. Raises HostLockedError while a host holds the file
-    (use the mailbox), NeedsLoopError for a chart with coroutines, UnknownMachineError for a run of
-    another machine, RunFinishedError for one that ended otherwise, DriftError, DecodeError; and,
-    from `send`, RevisionConflictError if another process saved the run.
+    (send to the host), NeedsLoopError for a chart with coroutines, UnknownMachineError for a run of
+    another machine, RunFinishedError for one that ended otherwise, UnsettledEffectError while a
+    call may be under way elsewhere, DriftError, DecodeError; and, from `send`,
+    RevisionConflictError if another process saved the run.
     """
     machine = Machine.of(chart)
     with FileLock(store.path).take(shared=True):
         run = _load(store, machine, check_run_id(run_id), dict(input or {}), clock or SystemClock())
         assert run.tree.root is not None
-        yield run.tree.root.chart
+        try:
+            yield run.tree.root.chart
+        finally:
+            run.release(HostStoppedError(store.path, "its `with` block was left"))
 
 
 def _load(
@@ -185,6 +215,7 @@ def _load(
         raise decision.error
     if stored.header.status not in ("live", "done", "failed"):
         raise RunFinishedError(run_id, stored.header.status)
+    _refuse_calling(run_id, decision.value)
     run.restore(stored.header, decision.value, restarted=True)
     if stored.header.status == "live":
         run.resume(restarted=True)
@@ -192,33 +223,22 @@ def _load(
     return run
 
 
+def _refuse_calling(run_id: str, value: dict[str, Any]) -> None:
+    """Refuse a run of which another process may be making a call at this moment.
+
+    A host knows that it is alone; here a call that seems to be hidden may only be under way.
+    """
+    for row in value.get("effects", ()):
+        if row["status"] == "calling" and not row.get("idempotent"):
+            hint = "wait for the process that makes the call, or open the file with a Host"
+            raise UnsettledEffectError(run_id, row["id"], "calling", hint)
+
+
 def _start(run: Run) -> Run:
     run.begin()
     if not run.tree.is_sync:
         raise NeedsLoopError(run.machine.name, "has coroutine callbacks")
-    run.stored = first = _First()
+    run.stored = first = Answer()
     run.wake()
-    if first.error is not None:
-        raise first.error
+    first.result()
     return run
-
-
-class _First:
-    """Waits for the first save of a run, without a loop."""
-
-    def __init__(self) -> None:
-        self.error: BaseException | None = None
-        self._done = False
-
-    def done(self) -> bool:
-        """Whether the save is on disk, or failed."""
-        return self._done
-
-    def set_result(self, result: object) -> None:
-        """Note the save."""
-        del result
-        self._done = True
-
-    def set_exception(self, error: BaseException) -> None:
-        """Note what went wrong instead."""
-        self.error, self._done = error, True

@@ -153,7 +153,8 @@ class Residents:
             return  # it is in the report, or the run has ended
         else:
             run.wake()
-            self._alarm.set(run_id, run.due_ms)
+            if run.due_ms > self.clock.now_ms():
+                self._alarm.set(run_id, run.due_ms)
 
     def _unpause(self, run: Run) -> Run:
         run.paused = False

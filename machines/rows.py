@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from machines.binding.capturing import node_bytes
+from machines.forms import check_form
 from machines.shape import shape_bytes
 from snapshots.layout import join
 from snapshots.records import RunHeader, StoredRun
@@ -90,10 +91,11 @@ class Row:
         return self.machine.codec.decode(join(self.tree))
 
 
-def compare_with_full_capture(tree: Tree, row: Row, root: bytes) -> None:
-    """Assert that the bytes of a root chart are what encoding every chart anew gives."""
+def verify(tree: Tree, row: Row, fields: Mapping[str, bytes], rest: Mapping[str, bytes]) -> None:
+    """Assert that a blob holds what encoding every chart anew gives, and that it can be read."""
     assert tree.root is not None
     for node in tree.root.walk():
         node.fragment = None
     full = node_bytes(tree.root, row.machine, "root")
-    assert full == root, f"run {row.run_id!r}: a chart moved and was not encoded again"
+    assert full == fields["root"], f"run {row.run_id!r}: a chart moved and was not encoded again"
+    check_form(row.run_id, row.machine.codec.decode(row.blob(fields, rest)))

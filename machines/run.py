@@ -22,7 +22,7 @@ from machines.errors import MachinesError, RunFinishedError
 from machines.gates import OpenGate, open_gates
 from machines.ledgers import Ledgers
 from machines.quiet import in_flight, nodes_of, parked, waits_for
-from machines.rows import Row, compare_with_full_capture
+from machines.rows import Row, verify
 from machines.waiters import tell_all
 from machines.workers import UNSAVED, Halt, Worker
 from snapshots.errors import DecodeError, SnapshotsError
@@ -345,12 +345,13 @@ class Run:
     def _put(self, status: Status, reason: str | None, *, sync: bool = False) -> None:
         fresh = self.tree.running is None
         fields = tree_fields(self.tree, self.machine) if fresh else self.row.tree
+        rest = self._rest()
         if self.verify and fresh:
-            compare_with_full_capture(self.tree, self.row, fields["root"])
+            verify(self.tree, self.row, fields, rest)
         live = status == "live"
         self.row.put(
             fields,
-            self._rest(),
+            rest,
             status=status,
             reason=reason,
             due_ms=self.due_ms if live else NO_TIMER_MS,

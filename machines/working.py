@@ -235,6 +235,12 @@ class Workshop:
         if not self._closed:
             outside_context().run(function)
 
+    def tasks_of(self, run_id: str) -> list[asyncio.Task[None]]:
+        """Return what is under way of a run: its tree, if it is being run, and its work."""
+        tasks = [task for key, (task, _) in self._work.items() if key[0] == run_id]
+        pump = self._pumps.get(run_id)
+        return tasks if pump is None else [*tasks, pump[0]]
+
     def busy(self, run: Run) -> bool:
         """Whether anything of a run is under way."""
         return run.run_id in self._pumps or any(

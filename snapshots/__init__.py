@@ -35,10 +35,8 @@ from snapshots.errors import (
     StorageUnavailableError,
     UnsupportedSqliteError,
 )
-from snapshots.mailbox import Mailbox
 from snapshots.opening import open_store
 from snapshots.records import (
-    MailboxEntry,
     Owner,
     RunHeader,
     Secret,
@@ -64,8 +62,6 @@ __all__ = [
     "InvalidTtlError",
     "LeaseLostError",
     "LimitError",
-    "Mailbox",
-    "MailboxEntry",
     "MigrationError",
     "NetworkFileSystemError",
     "NewerFileError",

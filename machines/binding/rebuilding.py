@@ -159,7 +159,7 @@ def _check_engine(node: Node, machine: Machine, value: Value) -> None:
         raise DefinitionError(
             machine.name,
             f"the run was written by the {stored} engine and the chart now has the {kind} one",
-            "keep the listeners and callbacks that decide it, or migrate the run",
+            "keep the listeners and callbacks that decide it",
         )
 
 

@@ -93,7 +93,7 @@ class Invokes(InvokeManager):
             handler = invoke.handler
             if handler is None:
                 continue
-            its_own = source == invoke.id or event.startswith(f"done.invoke.{invoke.id}")
+            its_own = source == invoke.id
             if its_own and hasattr(handler, "on_finalize"):
                 handler.on_finalize(trigger_data)
             forwards = getattr(handler, "autoforward", False) and hasattr(handler, "on_event")

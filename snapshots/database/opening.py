@@ -122,6 +122,7 @@ def _open_to_read(path: str, registration: descriptors.Registration, opened: Exi
         # Without a log nobody is writing, and the file can be read by itself.
         if places.wal_bytes(path) > 0:
             raise
+        connection.close()
         connection = identity.open_without_writing(path)
         opened.callback(connection.close)
         registration.keep(connection)

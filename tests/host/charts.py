@@ -253,13 +253,13 @@ class Branch(StateChart):
     growing = State(initial=True, invoke=child(Leaf))
     grown = State(final=True, donedata="seen")
 
-    done_invoke_growing = growing.to(grown)
+    done_invoke_growing = growing.to(grown, on="look")
 
-    def on_enter_grown(self, data: Any = None) -> None:
-        self.model.seen = data
+    def look(self, data: Any = None) -> None:
+        self.model.colour = data
 
     def seen(self) -> Any:
-        return self.model.seen
+        return self.model.colour
 
 
 class Trunk(StateChart):

@@ -202,7 +202,8 @@ async def at_rest(host: Host, run_id: str) -> None:
 
 
 async def ended(host: Host, run_id: str) -> None:
-    """Wait until a run is not live any more."""
+    """Wait until a run that the host took up is not live any more."""
+    assert run_id not in host.report.unresumed, str(host.report)
     await until(
         lambda: run_id not in host._resident and run_id not in host.waiting,
         f"the end of run {run_id!r}",
