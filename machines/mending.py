@@ -73,6 +73,7 @@ def put_back(run: Run, item: Queued | None = None) -> None:
     except Exception as error:
         for waiter in waiters.values():
             reject_waiter(waiter, error)
+        run.tree.root = None
         run.worker.lost(run, error)
         raise Halt from error
 

@@ -123,8 +123,8 @@ class SnapshotStore(Protocol):
     def sweep(self, before_ms: int, *, slice_rows: int = limits.SWEEP_SLICE_ROWS) -> int:
         """Delete up to `slice_rows` runs that ended before `before_ms`: how many they were.
 
-        One transaction; call it until it returns less than `slice_rows`. A call that finds
-        nothing left looks at a slice of the runs for shapes that none of them uses.
+        One transaction; call it until it returns less than `slice_rows`. Shapes stay: there
+        is one per deploy that changed a machine, and it is small.
         """
         ...
 

@@ -16,7 +16,6 @@ from snapshots.errors import (
 )
 from snapshots.records import RunHeader
 from snapshots.store import reading
-from snapshots.store.shapes import KEEP, ShapeWalk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,6 +48,9 @@ where id = ? and revision = ? and run_id = ? and status = 'live'
 MARK: Final = """
 update runs set revision = ?, updated_ms = ?, status = ?, reason = ?, ended_ms = ?
 where id = ? and revision = ? and run_id = ?"""
+KEEP_SHAPE: Final = """
+insert into shapes (digest, machine, shape) values (?, ?, ?) on conflict (digest) do nothing"""
+
 CREATE: Final = """
 insert into runs (run_id, machine, digest, status, reason, revision, created_ms, updated_ms,
   ended_ms, due_ms, parked, blob)
@@ -72,7 +74,6 @@ class SqliteSnapshotStore:
         self.database = database
         self._clock = clock
         self._term: int | None = None
-        self._shapes = ShapeWalk()
 
     def __repr__(self) -> str:
         return f"<SqliteSnapshotStore {self.path!r} term={self._term}>"
@@ -123,8 +124,7 @@ class SqliteSnapshotStore:
             if database.changes() == 0:
                 self._raise_exists(run_id, machine)
             row = database.last_row()
-            database.run(KEEP, (digest, machine, shape))
-            self._shapes.keep(digest)
+            database.run(KEEP_SHAPE, (digest, machine, shape))
         return RunHeader(
             row=row,
             run_id=run_id,
@@ -238,10 +238,7 @@ class SqliteSnapshotStore:
         with database.writing("sweep"):
             self.require_term()
             database.run(SWEEP, (before_ms, slice_rows))
-            swept = database.changes()
-            if swept == 0:
-                self._shapes.step(database)
-        return swept
+            return database.changes()
 
     def owner(self) -> Owner | None:
         """Return who owns the file now, None if nobody ever took it."""

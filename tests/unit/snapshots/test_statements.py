@@ -11,7 +11,7 @@ import pytest
 
 from snapshots import SqliteSnapshotStore, limits, open_store
 from snapshots.store import reading, sqlite
-from snapshots.store.shapes import KEEP
+from snapshots.store.sqlite import KEEP_SHAPE
 
 HOT = {
     "save": sqlite.SAVE,
@@ -187,4 +187,4 @@ def test_statements_of_a_save_are_three(store: SqliteSnapshotStore) -> None:
     store.database.trace_statements(lambda sql, _: seen.append(sql))
     store.save(header, b"[1]")
     assert seen == ["begin immediate", sqlite.SAVE_IN_TERM, "commit"]
-    assert KEEP not in seen
+    assert KEEP_SHAPE not in seen

@@ -403,69 +403,12 @@ def test_a_sweep_goes_in_slices_oldest_first(
     assert swept == [3, 3, 1, 0]
 
 
-def test_a_shape_that_no_run_uses_is_dropped_in_the_end(
-    store: SqliteSnapshotStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Once nothing is left to sweep, slice after slice of the runs is looked at."""
-    monkeypatch.setattr(limits, "SHAPE_WALK_SLICE_ROWS", 2)
-    for number in range(5):
-        create(store, f"run-{number}")
-    create_ended(store, "gone")
+def test_a_shape_outlives_its_runs(store: SqliteSnapshotStore, clock: ManualClock) -> None:
+    """A shape is stored once and is not swept: there is one per deploy that changed a machine."""
+    store.create(run_id="r", machine="m", digest="d9", shape=b"{}", blob=b"", status="done")
     clock.advance(1)
     assert store.sweep(clock.now_ms()) == 1
-    for _ in range(2):
-        store.sweep(clock.now_ms())
-        assert store.shape("gone") == b"{}"
-    store.sweep(clock.now_ms())
-    assert store.shape("gone") is None
-    assert store.shape("d1") == b"{}"
-
-
-def create_ended(store: SnapshotStore, digest: str) -> None:
-    """Store a run that has ended, the only one of its shape."""
-    store.create(run_id=digest, machine="m", digest=digest, shape=b"{}", blob=b"", status="done")
-
-
-def test_a_shape_that_comes_back_behind_the_walk_is_kept(
-    store: SqliteSnapshotStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A new run may get the row key of a swept one, which the walk has passed already."""
-    monkeypatch.setattr(limits, "SHAPE_WALK_SLICE_ROWS", 2)
-    create(store, "run-1")
-    second = create(store, "run-2")
-    create_ended(store, "comes back")
-    clock.advance(1)
-    assert store.sweep(clock.now_ms()) == 1
-    assert store.sweep(clock.now_ms()) == 0  # the walk passes both rows
-    store.save(second, b"[9]", status="done")
-    clock.advance(1)
-    assert store.sweep(clock.now_ms()) == 1
-    header = store.create(run_id="new", machine="m", digest="comes back", shape=b"{}", blob=b"")
-    assert header.row == second.row
-    assert store.sweep(clock.now_ms()) == 0  # the walk ends
-    assert store.shape("comes back") == b"{}"
-
-
-def test_a_shape_is_not_dropped_while_others_write(
-    two: list[SqliteSnapshotStore], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Another process may use it for a row that the walk has passed: it is looked at anew."""
-    monkeypatch.setattr(limits, "SHAPE_WALK_SLICE_ROWS", 1)
-    first, second = two
-    create(first, "run-1")
-    gone = first.create(run_id="gone", machine="m", digest="d2", shape=b"{}", blob=b"")
-    first.mark(gone, "done", None)
-    first.sweep(START_MS + 1)
-    first.sweep(0)
-    used = second.create(run_id="used", machine="m", digest="d2", shape=b"{}", blob=b"")
-    second.mark(used, "done", None)
-    second.sweep(START_MS + 1)
-    for _ in range(2):
-        first.sweep(0)
-    assert first.shape("d2") == b"{}"
-    for _ in range(4):
-        first.sweep(0)
-    assert first.shape("d2") is None
+    assert store.shape("d9") == b"{}"
 
 
 def test_a_takeover_raises_the_term(two: list[SqliteSnapshotStore]) -> None:
