@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, is_dataclass
 from enum import Enum
 from inspect import Parameter, signature
-from typing import TYPE_CHECKING, Any, cast, get_args
+from typing import Any, cast, get_args, get_type_hints
 
 from statemachine import StateChart
 from statemachine.mixins import MachineMixin
@@ -19,9 +19,7 @@ from machines.system_variables import DOCUMENT_TYPES
 from snapshots.codec import Codec
 from snapshots.codec.classes import base_of, stored_name
 from snapshots.errors import DecodeError, EncodeError
-
-if TYPE_CHECKING:
-    from snapshots.ledgers.timers import ResumePolicy
+from snapshots.ledgers.timers import ResumePolicy
 
 Reconcile = Callable[[Any], Any]
 """Called with a stored run at restore: True (or None) if its outside world is there, False if
@@ -35,9 +33,10 @@ class Machine:
     `name` is what rows are stored under (the class's name by default). `context` is called with
     the input to make the model: a dataclass, an attrs or pydantic class, or a plain one; without
     it the input's keys become attributes of the library's plain model. `failed` names the final
-    states that are failures. `types` are the classes that values may have (the context's class
-    and the state values' enums are known by themselves). `transient` names attributes that the
-    chart's constructor makes anew and no snapshot holds. `resume` says per event what a delayed
+    states that are failures. `types` are the classes that values may have; the context's class,
+    the dataclasses and enums in its annotations and the state values' enums are known anyway.
+    `transient` names attributes that the chart's constructor makes anew and no snapshot holds.
+    `resume` says per event what a delayed
     send does over a restart.
 
     Raises DefinitionError if the chart cannot be kept alive.
@@ -46,10 +45,10 @@ class Machine:
     chart: type[StateChart[Any]]
     name: str = field(default="", kw_only=True)
     context: type | None = field(default=None, kw_only=True)
-    failed: tuple[str, ...] = field(default=(), kw_only=True)
-    types: tuple[type, ...] = field(default=(), kw_only=True)
+    failed: Iterable[str] = field(default=(), kw_only=True)
+    types: Iterable[type] = field(default=(), kw_only=True)
     reconcile: Reconcile | None = field(default=None, kw_only=True)
-    transient: frozenset[str] = field(default=frozenset(), kw_only=True)
+    transient: Collection[str] = field(default=(), kw_only=True)
     resume: Mapping[str, ResumePolicy] = field(default_factory=dict, kw_only=True)
     codec: Codec = field(init=False, compare=False, repr=False)
     models: Mapping[str, type] = field(init=False, compare=False, repr=False)
@@ -176,8 +175,25 @@ def _known_types(machine: Machine) -> tuple[type, ...]:
     known = dict.fromkeys(machine.types)
     if machine.context is not None:
         known.setdefault(machine.context)
+        _learn_annotated(machine.context, known)
     _learn_types(machine.chart, known, {machine.chart})
     return tuple(known)
+
+
+def _learn_annotated(cls: type, known: dict[type, None]) -> None:
+    """Add the dataclasses and enums that the annotations of a class name, and theirs."""
+    try:
+        waiting: list[Any] = list(get_type_hints(cls).values())
+    except (NameError, TypeError):
+        return  # annotations of names that are not there: types=[…] says what they do not
+    while waiting:
+        found = waiting.pop()
+        waiting += get_args(found)
+        if not isinstance(found, type) or found in known:
+            continue
+        if is_dataclass(found) or issubclass(found, Enum):
+            known[found] = None
+            _learn_annotated(found, known)
 
 
 def _learn_types(
@@ -223,6 +239,11 @@ def _check(machine: Machine) -> None:
         )
     if machine.context is not None:
         _check_context(machine.name, machine.context)
+    policies = get_args(ResumePolicy)
+    strange = {key: said for key, said in machine.resume.items() if said not in policies}
+    if strange:
+        hint = f"say one of {policies!r} per event"
+        raise DefinitionError(machine.name, f"resume={strange!r} names no policy", hint)
     finals = {state.id for state in machine.chart.states if state.final}
     unknown = sorted(set(machine.failed) - finals)
     if unknown:

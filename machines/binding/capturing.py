@@ -20,6 +20,8 @@ from snapshots.errors import EncodeError
 from snapshots.layout import join, quote
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from machines.definition import Machine
     from machines.engine.invocations import Invoke, Marked
     from machines.engine.nodes import Arrival, Node
@@ -136,7 +138,7 @@ def model_name(model: object, machine: Machine, root: str) -> str | None:
     return None if type(model) is Model else machine.name_of(type(model), f"{root}.context")
 
 
-def own_attributes(chart: StateChart[Any], transient: frozenset[str], root: str) -> Value:
+def own_attributes(chart: StateChart[Any], transient: Collection[str], root: str) -> Value:
     """Return what a chart, not the library, put on itself; refuse a chart that is held there."""
     own = {
         key: value

@@ -226,7 +226,8 @@ class Invokes(InvokeManager):
         else:
             is_async = callback._iscoro
             call = callback if is_async else callback.call
-            work = _later(call, ctx=context, machine=context.machine, **invoke.kwargs)
+            given = {"model": context.machine.model, **invoke.kwargs}
+            work = _later(call, ctx=context, machine=context.machine, **given)
         if is_async and not self.engine.is_async and not self.node.tree.keeper.has_loop:
             self._fail(invoke, TypeError(f"{invoke.id} is a coroutine, and no event loop runs"))
             return

@@ -241,6 +241,11 @@ REFUSED: dict[str, tuple[Callable[[], object], str, str]] = {
         "its types cannot all be stored",
         "leave that one out",
     ),
+    "a policy that there is not": (
+        lambda: Machine(Order, resume={"pay": "later"}),  # type: ignore[dict-item]  # what is refused
+        "resume={'pay': 'later'} names no policy",
+        "deadline",
+    ),
     "a failure that is no state": (
         lambda: Machine(Order, failed=("refused", "lost")),
         "failed=['lost'] are not final states",
@@ -586,3 +591,39 @@ def test_a_transient_attribute_is_made_anew_and_not_stored() -> None:
     chart.tries = 2
     held = read_node(chart._engine.node, machine)
     assert held["attributes"] == {"tries": 2}
+
+
+class Means(Enum):
+    """How something is paid."""
+
+    CARD = "card"
+
+
+@dataclass
+class Payment:
+    """A payment by some means."""
+
+    means: Means
+
+
+@dataclass
+class Ledger:
+    """A model whose annotations name other classes."""
+
+    payments: list[Payment]
+    latest: Payment | None = None
+    state: Any = None
+
+
+def test_what_a_context_is_annotated_with_is_known() -> None:
+    """The dataclasses and enums that a model's annotations name need not be listed again."""
+    machine = Machine(Order, context=Ledger)
+    held = [Payment(Means.CARD)]
+    assert machine.codec.decode(machine.codec.encode(held)) == held
+
+
+def test_several_names_may_come_in_any_collection() -> None:
+    """Lists serve where names or classes are asked for."""
+    machine = Machine(Order, failed=["refused"], types=[Payment, Means], transient=["client"])
+    assert machine.failed == ("refused",)
+    assert machine.transient == frozenset({"client"})

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from snapshots import FencedError, LimitError, Mailbox, SqliteSnapshotStore, limits, open_store
-from snapshots.mailbox import ENTRY, PENDING, SETTLE
+from snapshots import FencedError, LimitError, SqliteSnapshotStore, limits, open_store
+from snapshots.mailbox import ENTRY, PENDING, SETTLE, Mailbox
 from snapshots.testing import START_MS, ManualClock
 
 
