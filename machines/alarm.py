@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from machines.limits import STALE_ALARMS_MAX, TIMER_SLICE_MS
@@ -66,7 +67,7 @@ class Alarm:
             wait = TIMER_SLICE_MS
             if self._heap:
                 wait = min(wait, max(self._heap[0][0] - self._clock.now_ms(), 1))
-            try:
-                await asyncio.wait_for(self._nearer.wait(), wait / 1000)
-            except TimeoutError:
-                continue
+            # Not `wait_for`: in Python 3.11 it can swallow the cancellation that ends this.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait / 1000):
+                    await self._nearer.wait()

@@ -56,7 +56,13 @@ class Hands(Protocol):
 async def perform(run: Run, call: Call, hands: Hands) -> None:
     """Do a plain call or an effect, and hand in its outcome."""
     if isinstance(call.spec, Effect):
-        await _Effecting(run, call, call.spec, hands).go()
+        effecting = _Effecting(run, call, call.spec, hands)
+        try:
+            await effecting.go()
+        except SnapshotsError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a backoff or a probe's name, say: this effect alone
+            effecting.give_up(error)
         return
     try:
         result = await hands.perform(call.work, asynchronous=call.is_async)
@@ -133,6 +139,13 @@ class _Effecting:
             self._fail(value)
         return False
 
+    def give_up(self, error: Exception) -> None:
+        """Take an error of what surrounds the call, not of the call: it may have happened."""
+        if self.row.status == "intent":
+            self._fail(error)
+        elif self.row.status in ("calling", "unknown"):
+            self._doubt(error)
+
     def _may_leave(self) -> bool:
         if not self.run.goes_on or self.hands.ending:
             return False
@@ -145,8 +158,13 @@ class _Effecting:
     async def _attempt(self) -> tuple[str, Any]:
         effect, call = self.effect, self.call
         try:
+            # Arguments are found before the row says that the call leaves.
+            work = effect.ready(call.context)
+        except Exception as error:  # noqa: BLE001 - it proves that the call did not leave
+            return "failed", error
+        try:
             result = await self.hands.perform(
-                call.work,
+                work,
                 asynchronous=call.is_async,
                 timeout_s=effect.timeout,
                 leaving=self._leave,
@@ -233,18 +251,29 @@ class _Effecting:
         row, run = self.row, self.run
         if not run.goes_on:
             return
-        fresh = row.status != "unknown"
+        is_news = row.status != "unknown" or error is not None
         row.status = "unknown"
         if error is not None:
             row.error = run.describe(error)
-        event = f"error.indoubt.{self.call.context.state_id}"
-        node = run.tree.find(self.call.path)
-        wanted = node is not None and self._is_waited_for and node.engine.takes_doubt(event)
-        if wanted and not row.offered:
-            row.offered = True
-            run.tree.tell(self.call.path, event, {"effect": row.id, "error": row.error})
-        elif fresh or error is not None:
+        if not self._offer() and is_news:
             run.arrived()
+
+    def _offer(self) -> bool:
+        """Tell the chart of the doubt, once, if it names it; return whether it was told."""
+        row, run = self.row, self.run
+        if row.offered or row.status != "unknown" or not self._is_waited_for:
+            return False
+        if run.tree.running is not None:
+            # In the middle of a macrostep a chart is in no configuration that could be asked.
+            run.when_quiet(self._offer)
+            return False
+        node = run.tree.find(self.call.path)
+        event = f"error.indoubt.{self.call.context.state_id}"
+        if node is None or not node.engine.takes_doubt(event):
+            return False
+        row.offered = True
+        run.tree.tell(self.call.path, event, {"effect": row.id, "error": row.error})
+        return True
 
     def _fail(self, error: BaseException) -> None:
         settle(self.run, self.row, "failed", error)
@@ -313,6 +342,6 @@ def _call_again(run: Run, row: EffectRow) -> None:
     row.status, row.offered, row.error = "intent", False, None
     run.arrived()
     node = run.tree.find(row.path)
-    if node is not None and waits(run, row):
-        invokes = node.engine.invokes
-        invokes.begin(invokes.active[row.invoke])
+    invoke = node.engine.invokes.active.get(row.invoke) if node is not None else None
+    if node is not None and invoke is not None and waits(run, row):
+        node.engine.invokes.begin(invoke)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from asyncio import CancelledError
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, Literal
 
 from machines.arguments import bind, is_async
@@ -89,6 +90,19 @@ class Effect:
             return bind(function, offered(context))()
 
         return call, is_async(function)
+
+    def ready(self, context: Context) -> Callable[[], Any]:
+        """Return the call with its arguments; TypeError if it needs one that is not offered."""
+        function = self._resolve(self.fn, context)
+        given = offered(context)
+        for name, parameter in signature(function).parameters.items():
+            is_needed = parameter.default is Parameter.empty
+            if parameter.kind in (Parameter.VAR_KEYWORD, Parameter.VAR_POSITIONAL):
+                continue
+            if is_needed and name not in given:
+                message = f"effect {self.kind!r} needs {name!r}, and no event gave it"
+                raise TypeError(message)
+        return bind(function, given)
 
     def key_for(self, context: Context, default: str) -> str:
         """Return the idempotency key of one call."""

@@ -110,7 +110,7 @@ _queued: Final = _record(
 )
 _marked: Final = _record(
     {"state": _text, "order": _whole, "id": _text},
-    {"index": _whole, "kwargs": _mapping},
+    {"index": _whole, "kwargs": _mapping, "attempt": _whole},
 )
 _invoke: Final = _record(
     {
@@ -189,6 +189,7 @@ _node_record: Final = _record(
     },
     {
         "configuration": _texts,
+        "start": _texts,
         "history": _named(_texts),
         "queue": _each(_queued),
         "pending": _each(_marked),
@@ -235,20 +236,47 @@ def _agree(blob: dict[str, Any]) -> None:
     turn = set(blob.get("turn", ()))
     if "between" in blob and not turn:
         raise _wrong([], "blob.turn", "the chart whose macrostep is over")
-    timed = {(timer["node"], timer.get("invoke")) for timer in blob.get("timers", ())}
-    called = {(row["node"], row["invoke"]) for row in blob.get("effects", ())}
-    for path, node in _walk("", blob["root"]):
+    charts = dict(_walk("", blob["root"]))
+    _agree_on_numbers(blob, charts)
+    _agree_on_timers(blob, charts)
+    for row in blob.get("effects", ()):
+        expected = "/".join(p for p in (blob["run"], row["node"], row["invoke"]) if p)
+        if row["id"] != expected:
+            raise _wrong(row["id"], "the id of an effect", repr(expected))
+    for path, node in charts.items():
         if node["status"] == "finished":
             continue
         if (node.get("queue") or node.get("pending")) and path not in turn:
             raise _wrong(sorted(turn), "blob.turn", f"the chart {path!r}, which has work queued")
-        for invoke in node.get("invokes", ()):
-            if _has_ended(invoke):
-                continue
-            kept = {"timeout": timed, "effect": called}.get(invoke["kind"])
-            if kept is not None and (path, invoke["id"]) not in kept:
-                what = "timers" if kept is timed else "effects"
-                raise _wrong(invoke["id"], f"an invoke of chart {path!r}", f"a row in {what}")
+        _agree_on_invokes(blob, path, node)
+
+
+def _agree_on_numbers(blob: dict[str, Any], charts: dict[str, dict[str, Any]]) -> None:
+    used = [timer["seq"] for timer in blob.get("timers", ())]
+    used += [item["seq"] for node in charts.values() for item in node.get("queue", ())]
+    if blob["clock"]["seq"] < max(used, default=0):
+        raise _wrong(blob["clock"]["seq"], "blob.clock.seq", f"{max(used)} or more")
+
+
+def _agree_on_timers(blob: dict[str, Any], charts: dict[str, dict[str, Any]]) -> None:
+    for timer in blob.get("timers", ()):
+        if timer["node"] not in charts:
+            raise _wrong(timer["node"], "the chart of a timer", "one that is there")
+
+
+def _agree_on_invokes(blob: dict[str, Any], path: str, node: dict[str, Any]) -> None:
+    kept = {
+        "timeout": {(timer["node"], timer.get("invoke")) for timer in blob.get("timers", ())},
+        "effect": {(row["node"], row["invoke"]) for row in blob.get("effects", ())},
+        "child": {(path, key) for key in node.get("children", ())},
+    }
+    for invoke in node.get("invokes", ()):
+        known = kept.get(invoke["kind"])
+        if known is None or _has_ended(invoke):
+            continue
+        if (path, invoke["id"]) not in known:
+            what = f"the {invoke['kind']} {invoke['id']!r} of chart {path!r}"
+            raise _wrong(None, what, "something, since it has not ended")
 
 
 def _has_ended(invoke: dict[str, Any]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Self
 
@@ -16,7 +16,6 @@ from machines.definition import Machine
 from machines.errors import (
     DefinitionError,
     EffectNotFoundError,
-    EventRefusedError,
     HostStoppedError,
     UnknownMachineError,
 )
@@ -28,7 +27,6 @@ from machines.limits import (
     SWEEP_PAUSE_S,
 )
 from machines.lock import FileLock, holder_name
-from machines.recovery import read
 from machines.residents import Residents
 from machines.reviving import revival
 from machines.run import Run
@@ -38,9 +36,6 @@ from snapshots import open_store
 from snapshots.clock import SystemClock
 from snapshots.errors import (
     FencedError,
-    RunExistsError,
-    RunNotFoundError,
-    SnapshotsError,
     StorageError,
 )
 from snapshots.identifiers import check_run_id, new_run_id
@@ -196,7 +191,7 @@ class Host(Residents):
         self.report.unswept = ""
         try:
             await self.sweep()
-        except (StorageError, HostStoppedError) as error:
+        except (StorageError, HostStoppedError, FencedError) as error:
             self.report.unswept = str(error)
 
     async def sweep(self) -> int:
@@ -265,22 +260,8 @@ class Host(Residents):
             raise UnknownMachineError(name, tuple(self.machines))
         return found[0]
 
-    def _refuse_used(self, run_id: str, machine: Machine, given: dict[str, Any]) -> None:
-        run = self._resident.get(run_id)
-        if run is not None:
-            raise RunExistsError(run_id, run.machine.name == machine.name, run.given == given)
-        try:
-            stored = self.store.load(run_id)
-        except RunNotFoundError:
-            return
-        same = stored.header.machine == machine.name
-        same_input = None
-        with suppress(SnapshotsError):
-            same_input = read(stored, machine).get("input", {}) == given if same else None
-        raise RunExistsError(run_id, same, same_input)
-
     async def send(
-        self, run: str, event: str, *args: Any, delivery: str | None = None, **data: Any
+        self, run: str, event: str, /, *args: Any, delivery: str | None = None, **data: Any
     ) -> Any:
         """Send an event and return its result once its macrostep's save is on disk.
 
@@ -306,35 +287,7 @@ class Host(Residents):
             live.note_delivering(delivery, future)
         return await asyncio.shield(future)
 
-    def _was_taken(self, run_id: str, delivery: str) -> bool:
-        if run_id in self._resident or run_id in self.waiting:
-            return False
-        stored = self.store.load(run_id)
-        machine = self.machines.get(stored.header.machine)
-        if machine is None or stored.header.status == "live":
-            return False
-        return delivery in read(stored, machine).get("deliveries", ())
-
-    async def _ready(self, run_id: str, event: str, *, quiet: bool = False) -> Run:
-        """Return a live run that takes the event now; one with a delay needs it to be quiet."""
-        while True:
-            live = self._unpause(self.live(run_id))
-            if asyncio.current_task() is self._shop.pump_of(live):
-                reason = "a callback of the run would wait for its own macrostep"
-                raise EventRefusedError(run_id, event, reason, "send it from the chart instead")
-            tree = live.tree
-            is_quiet = not (tree.turn or tree.pumping or tree.arrivals)
-            if is_quiet or not (quiet or entering.declared_delay(live, event)):
-                return live
-            rested = asyncio.get_running_loop().create_future()
-            tree.resting.append(rested)
-            live.wake()
-            if live.paused and live.trouble is not None:
-                raise live.trouble
-            await rested
-            self._require_open()
-
-    async def answer(self, run: str, gate: str, event: str, *args: Any, **data: Any) -> Any:
+    async def answer(self, run: str, gate: str, event: str, /, *args: Any, **data: Any) -> Any:
         """Answer an open gate of a run; else as `send`. Raises GateClosedError.
 
         What was sent to the run before is run first: it may close the gate.
@@ -360,6 +313,7 @@ class Host(Residents):
         if live.header is None or not live.at_rest or self._shop.busy(live):
             return False
         del self._resident[run_id]
+        self._drop_retry(live)
         live.over = True
         self.waiting[run_id] = live.header
         return True
@@ -430,19 +384,6 @@ class Host(Residents):
     async def gates(self, run: str) -> list[OpenGate]:
         """Return the open gates of a live run: key, accepted events, meta."""
         return self.live(self._resolve(run)).gates()
-
-    # -- what the boot and the runs need --------------------------------------------------------
-
-    def _resolve(self, run: str) -> str:
-        self._require_open()
-        resident = self._resident.get(run)
-        if run in self.waiting or (resident is not None and resident.header is not None):
-            return run
-        return self.store.resolve(run)
-
-    def _require_open(self) -> None:
-        if self._stopped is not None:
-            raise HostStoppedError(self.path, self._stopped)
 
 
 def by_name(machines: Iterable[Chart]) -> dict[str, Machine]:

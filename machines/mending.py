@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from machines.binding.rebuilding import grow, resume
 from machines.engine.queues import reject, reject_waiter
 from machines.errors import RunFinishedError
+from machines.quiet import calls_begun, take_as_begun
 from machines.waiters import drop_arrivals, drop_event, give_back, unsaved_waiting, waiters_of
 from machines.workers import UNSAVED, Halt
 
@@ -61,19 +62,23 @@ def put_back(run: Run, item: Queued | None = None) -> None:
     Outside work that is under way is not touched: it belongs to the run. What came from outside
     since is kept, but for the event `item` if its sender waits, since that one is told.
     """
-    waiters = waiters_of(run.tree)
-    run.tree.clear()
+    tree = run.tree
+    waiters, begun = waiters_of(tree), calls_begun(tree)
+    numbered, stamp = tree.seq, tree.stamp
+    tree.clear()
     if item is not None and item.trigger.future is not None:
         waiters[item.seq] = item.trigger.future
-        drop_arrivals(run.tree, {item.seq})
+        drop_arrivals(tree, {item.seq})
     try:
-        grow(run.tree, run.machine, run.row.saved_tree())
-        give_back(run.tree, waiters)
-        resume(run.tree, restored=False)
+        grow(tree, run.machine, run.row.saved_tree())
+        tree.seq, tree.stamp = max(tree.seq, numbered), max(tree.stamp, stamp)
+        give_back(tree, waiters)
+        take_as_begun(tree, begun)
+        resume(tree, restored=False)
     except Exception as error:
         for waiter in waiters.values():
             reject_waiter(waiter, error)
-        run.tree.root = None
+        tree.root = None
         run.worker.lost(run, error)
         raise Halt from error
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from machines.engine.invocations import Invoke
+from machines.engine.invokes import kind_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -13,8 +16,39 @@ if TYPE_CHECKING:
 
 
 def nodes_of(tree: Tree) -> Iterator[Node]:
-    """Yield the charts of a tree, from the root down."""
-    return tree.root.walk() if tree.root is not None else iter(())
+    """Yield the charts of a tree, from the root down, but for one that could not be made."""
+    for node in tree.root.walk() if tree.root is not None else ():
+        if hasattr(node, "engine"):
+            yield node
+
+
+def calls_begun(tree: Tree) -> set[tuple[str, str | None]]:
+    """Return the calls and effects that charts have begun, by path and invocation."""
+    return {
+        (node.path, invoke.id)
+        for node in nodes_of(tree)
+        for invoke in node.engine.invokes.active.values()
+        if invoke.kind in ("call", "effect")
+    }
+
+
+def take_as_begun(tree: Tree, begun: set[tuple[str, str | None]]) -> None:
+    """Take calls that a snapshot has as yet to begin for begun, without beginning them.
+
+    The snapshot is older than their beginning: their outcome may have come, or may come at any
+    moment, and must find somebody who waits for it.
+    """
+    for node in nodes_of(tree):
+        invokes = node.engine.invokes
+        for mark in list(invokes.marked):
+            if mark.id is None or (node.path, mark.id) not in begun:
+                continue
+            kind = kind_of(invokes.callbacks(mark.state)[mark.index])
+            invokes.marked.remove(mark)
+            invokes.active[mark.id] = Invoke(
+                mark.id, mark.state, mark.index, kind, mark.kwargs, mark.attempt
+            )
+            node.fragment = None
 
 
 def in_flight(tree: Tree, effects: Effects) -> bool:
@@ -41,7 +75,30 @@ def parked(tree: Tree, effects: Effects) -> bool:
 
 
 def waits_for(tree: Tree, path: str, invoke: str) -> bool:
-    """Whether a chart still waits for the outcome of what it invoked."""
+    """Whether a chart still waits for the outcome of what it invoked, or is about to."""
     node = tree.find(path)
-    found = node.engine.invokes.active.get(invoke) if node is not None else None
-    return found is not None and found.live
+    if node is None or node.finished:
+        return False
+    found = node.engine.invokes.active.get(invoke)
+    if found is not None:
+        return found.live
+    return any(mark.id == invoke for mark in node.engine.invokes.marked)
+
+
+def state_without_work(tree: Tree) -> str | None:
+    """Return an active state that misses something that it invokes, None if all is there.
+
+    What a state invoked is kept until the state is left, also when it has ended.
+    """
+    for node in nodes_of(tree):
+        if node.finished:
+            continue
+        invokes = node.engine.invokes
+        kept = {(invoke.state, invoke.index) for invoke in invokes.active.values()}
+        kept |= {(mark.state, mark.index) for mark in invokes.marked}
+        for state in node.chart.configuration:
+            name = node.names.name(state)
+            for index in range(len(invokes.callbacks(name))):
+                if (name, index) not in kept:
+                    return f"{node.path}/{name}" if node.path else name
+    return None

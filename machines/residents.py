@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from machines.entering import sender
-from machines.errors import HostStoppedError, MachinesError, RunFinishedError
+from machines.entering import declared_delay, sender
+from machines.errors import (
+    EventRefusedError,
+    HostStoppedError,
+    MachinesError,
+    RunFinishedError,
+)
 from machines.limits import SAVE_RETRY_MS, SAVE_RETRY_MS_MAX
-from machines.recovery import Report, decide
+from machines.recovery import Report, decide, read
 from machines.run import Run
 from snapshots.errors import (
     FencedError,
     RevisionConflictError,
+    RunExistsError,
     RunNotFoundError,
     SnapshotsError,
     StorageError,
@@ -54,6 +62,61 @@ class Residents:
         self._met: set[str] | None = set()
         """Runs that were taken up or begun while the boot reads rows."""
         self._stopped: str | None = None
+
+    # -- how a run is reached -------------------------------------------------------------------
+
+    def _resolve(self, run: str) -> str:
+        self._require_open()
+        resident = self._resident.get(run)
+        if run in self.waiting or (resident is not None and resident.header is not None):
+            return run
+        return self.store.resolve(run)
+
+    def _require_open(self) -> None:
+        if self._stopped is not None:
+            raise HostStoppedError(self.path, self._stopped)
+
+    def _was_taken(self, run_id: str, delivery: str) -> bool:
+        if run_id in self._resident or run_id in self.waiting:
+            return False
+        stored = self.store.load(run_id)
+        machine = self.machines.get(stored.header.machine)
+        if machine is None or stored.header.status == "live":
+            return False
+        return delivery in read(stored, machine).get("deliveries", ())
+
+    async def _ready(self, run_id: str, event: str, *, quiet: bool = False) -> Run:
+        """Return a live run that takes the event now; one with a delay needs it to be quiet."""
+        while True:
+            live = self._unpause(self.live(run_id))
+            if self._shop.is_waited_for_by(live):
+                reason = "a callback of the run would wait for its own macrostep"
+                raise EventRefusedError(run_id, event, reason, "send it from the chart instead")
+            tree = live.tree
+            is_quiet = not (tree.turn or tree.pumping or tree.arrivals)
+            if is_quiet or not (quiet or declared_delay(live, event)):
+                return live
+            rested = asyncio.get_running_loop().create_future()
+            tree.resting.append(rested)
+            live.wake()
+            if live.paused and live.trouble is not None:
+                raise live.trouble
+            await rested
+            self._require_open()
+
+    def _refuse_used(self, run_id: str, machine: Machine, given: dict[str, Any]) -> None:
+        run = self._resident.get(run_id)
+        if run is not None:
+            raise RunExistsError(run_id, run.machine.name == machine.name, run.given == given)
+        try:
+            stored = self.store.load(run_id)
+        except RunNotFoundError:
+            return
+        same = stored.header.machine == machine.name
+        same_input = None
+        with suppress(SnapshotsError):
+            same_input = read(stored, machine).get("input", {}) == given if same else None
+        raise RunExistsError(run_id, same, same_input)
 
     # -- runs in memory -------------------------------------------------------------------------
 
@@ -201,8 +264,8 @@ class Residents:
             before_ms = self._retry_waits_ms.get(run.run_id, SAVE_RETRY_MS)
             wait_ms = min(before_ms * 2, SAVE_RETRY_MS_MAX)
             self._retry_waits_ms[run.run_id] = wait_ms
-            loop = asyncio.get_running_loop()
-            self._retries[run.run_id] = loop.call_later(wait_ms / 1000, self._retry, run)
+            again = partial(self._retry, run)
+            self._retries[run.run_id] = self._shop.later(wait_ms / 1000, again)
 
     def _retry(self, run: Run) -> None:
         del self._retries[run.run_id]

@@ -21,7 +21,7 @@ from machines.engine.triggers import make_trigger
 from machines.errors import MachinesError, RunFinishedError
 from machines.gates import OpenGate, open_gates
 from machines.ledgers import Ledgers
-from machines.quiet import in_flight, nodes_of, parked, waits_for
+from machines.quiet import in_flight, nodes_of, parked, state_without_work, take_as_begun, waits_for
 from machines.rows import Row, verify
 from machines.waiters import tell_all
 from machines.workers import UNSAVED, Halt, Worker
@@ -58,9 +58,7 @@ class Run:
         self.machine = machine
         self.run_id = run_id
         self.given = dict(given)
-        self.worker = worker
-        self.clock = clock
-        self.verify = verify
+        self.worker, self.clock, self.verify = worker, clock, verify
         self.row = Row(store, machine, run_id, given)
         self.step = 0
         self.error: dict[str, str] | None = None
@@ -110,6 +108,9 @@ class Run:
         self.error = value.get("error")
         self.ledgers = Ledgers.of(value)
         grow(self.tree, self.machine, value)
+        idle = state_without_work(self.tree) if header.status == "live" else None
+        if idle is not None:
+            raise DecodeError(self.run_id, f"what state {idle!r} invokes is not in its blob")
         if header.status == "live" and restarted:
             self.tree.timers.resume(header.updated_ms, self.clock.now_ms())
         self.row.tree = tree_fields(self.tree, self.machine)
@@ -117,6 +118,8 @@ class Run:
             arrival = grow_arrival(self.tree, stored)
             if arrival is not None:
                 self.tree.arrivals.append(arrival)
+                self.tree.seq = max(self.tree.seq, arrival.item.seq)
+        take_as_begun(self.tree, {(a.path, a.invoke) for a in self.tree.arrivals})
 
     def resume(self, *, restarted: bool) -> None:
         """Start what the restored run does outside; then it can be woken."""
@@ -154,7 +157,7 @@ class Run:
 
     def as_stored(self) -> StoredRun:
         """Return the run as its row holds it."""
-        return self.row.as_stored(self._rest())
+        return self.row.as_stored(self._rest(self.status))
 
     @property
     def due_ms(self) -> int:
@@ -345,7 +348,7 @@ class Run:
     def _put(self, status: Status, reason: str | None, *, sync: bool = False) -> None:
         fresh = self.tree.running is None
         fields = tree_fields(self.tree, self.machine) if fresh else self.row.tree
-        rest = self._rest()
+        rest = self._rest(status)
         if self.verify and fresh:
             verify(self.tree, self.row, fields, rest)
         live = status == "live"
@@ -359,28 +362,34 @@ class Run:
             sync=sync,
         )
         self.trouble = None
-        self.arrivals_saved = frozenset(a.item.seq for a in self._arrivals())
+        self.arrivals_saved = frozenset(a.item.seq for a in self._arrivals(status))
         if fresh:
             self.tree.admitted.clear()
         if self.stored is not None and not self.stored.done():
             self.stored.set_result(None)
         self.worker.saved(self)
 
-    def _rest(self) -> dict[str, bytes]:
+    def _rest(self, status: Status) -> dict[str, bytes]:
         """Return the parts of the blob that are not the tree's own, as JSON."""
         encode = self.machine.codec.encode
         parts = {"step": encode(self.step), **self.ledgers.fields(self.machine.codec)}
-        if arrivals := self._arrivals():
+        if arrivals := self._arrivals(status):
             stored = [read_arrival(arrival) for arrival in arrivals]
             parts["arrivals"] = encode(stored, root="arrivals")
         if self.error is not None:
             parts["error"] = encode(self.error)
         return parts
 
-    def _arrivals(self) -> list[Arrival]:
-        """Return what came from outside and is not in the tree as it is saved now."""
+    def _arrivals(self, status: Status) -> list[Arrival]:
+        """Return what came from outside and is not in the tree as it is saved now.
+
+        Who waits for an event when the run ends is told that it did not happen.
+        """
         tree = self.tree
-        return [*tree.admitted, *tree.arrivals] if tree.running is not None else []
+        arrivals = [*tree.admitted, *tree.arrivals] if tree.running is not None else tree.arrivals
+        if status == "live":
+            return list(arrivals)
+        return [arrival for arrival in arrivals if arrival.item.trigger.future is None]
 
 
 class _Rest:

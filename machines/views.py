@@ -11,7 +11,7 @@ from snapshots.errors import DecodeError
 
 if TYPE_CHECKING:
     from machines.run import Run
-    from snapshots.records import Status, StoredRun
+    from snapshots.records import RunHeader, Status, StoredRun
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,10 +43,17 @@ def view_of_run(run: Run) -> RunView:
 
 def view_of_row(stored: StoredRun) -> RunView:
     """Return a stored run; DecodeError if its blob cannot be read."""
-    header = stored.header
-    value: Any = load(stored.blob)
-    if not isinstance(value, dict) or not isinstance(value.get("root"), dict):
-        raise DecodeError(header.run_id, "its blob is no snapshot of a run")
+    run_id = stored.header.run_id
+    try:
+        return _view(stored.header, load(stored.blob))
+    except DecodeError as error:
+        raise DecodeError(run_id, error.reason, error.version) from error
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        reason = f"its blob is no snapshot of a run ({type(error).__name__}: {error})"
+        raise DecodeError(run_id, reason) from error
+
+
+def _view(header: RunHeader, value: Any) -> RunView:
     root = value["root"]
     return RunView(
         run_id=header.run_id,
@@ -57,7 +64,7 @@ def view_of_row(stored: StoredRun) -> RunView:
         configuration=tuple(root.get("configuration", ())),
         context=dict(root.get("context", {})),
         effects=tuple(value.get("effects", ())),
-        gates=tuple(_gates("", root)),
+        gates=tuple(_gates("", root)) if header.status == "live" else (),
         output=root.get("output"),
     )
 

@@ -6,6 +6,7 @@ import asyncio
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from machines.calls import perform
@@ -128,6 +129,26 @@ class LoopHands:
         self._plain.close()
 
 
+@dataclass(slots=True, eq=False)
+class Work:
+    """Outside work of a run that is under way."""
+
+    task: asyncio.Task[None]
+    call: Call
+    run: Run
+
+    @property
+    def is_effect(self) -> bool:
+        """Whether it is a call by the ledger, which goes on whatever becomes of its state."""
+        return self.call.spec is not None
+
+    def give_up(self) -> None:
+        """End it, though its state is not left: its handler is not told that it is."""
+        if not self.is_effect:
+            self.call.context.cancelled.set()
+        self.task.cancel()
+
+
 class Workshop:
     """The tasks of a host: outside work by run and invocation, and the trees being run."""
 
@@ -135,7 +156,7 @@ class Workshop:
         self.hands = LoopHands()
         self._loop = asyncio.get_running_loop()
         self._broken = broken
-        self._work: dict[Key, tuple[asyncio.Task[None], Call]] = {}
+        self._work: dict[Key, Work] = {}
         self._pumps: dict[str, tuple[asyncio.Task[None], Run]] = {}
         self._closed = False
 
@@ -145,27 +166,30 @@ class Workshop:
         """Begin outside work, unless it is under way: a rebuilt chart adopts it."""
         key = (run.run_id, *call.key)
         known = self._work.get(key)
-        if (known is not None and not known[0].done()) or self.hands.ending:
+        adopted = known is not None and known.run is run and not known.task.done()
+        if adopted or self.hands.ending:
             return
-        task = self._task(perform(run, call, self.hands))
-        self._work[key] = task, call
+        work = Work(self._task(perform(run, call, self.hands)), call, run)
+        self._work[key] = work
 
         def ended(_: object) -> None:
-            if self._work.get(key) == (task, call):
+            if self._work.get(key) is work:
                 del self._work[key]
 
-        task.add_done_callback(ended)
+        work.task.add_done_callback(ended)
 
     def stop(self, run: Run, path: str, invoke: str) -> None:
         """End plain work whose state was left; an effect finishes, its outcome is recorded."""
-        task, call = self._work.get((run.run_id, path, invoke), (None, None))
-        if task is None or call is None or call.spec is not None:
+        work = self._work.get((run.run_id, path, invoke))
+        if work is None or work.is_effect:
             return
-        if call.on_cancel is not None:
+        if work.task.done() or work.task is asyncio.current_task():
+            return  # its outcome is what left the state
+        if work.call.on_cancel is not None:
             # As in the library: the state is left, whatever a handler makes of it.
             with suppress(Exception):
-                call.on_cancel()
-        task.cancel()
+                work.call.on_cancel()
+        work.task.cancel()
 
     # -- trees ----------------------------------------------------------------------------------
 
@@ -184,6 +208,15 @@ class Workshop:
         """Return the task that runs a run's tree, if there is one."""
         task, pumped = self._pumps.get(run.run_id, (None, None))
         return task if pumped is run else None
+
+    def is_waited_for_by(self, run: Run) -> bool:
+        """Whether the task that asks is a callback that a run's macrostep waits for.
+
+        The library gathers the coroutines of a macrostep, so each is a task of its own.
+        """
+        pump, asking = self.pump_of(run), asyncio.current_task()
+        gathered = getattr(getattr(pump, "_fut_waiter", None), "_children", ())
+        return pump is not None and (pump is asking or asking in gathered)
 
     def _drive(self, run: Run) -> None:
         while run.goes_on and not run.paused:
@@ -217,13 +250,16 @@ class Workshop:
         if self._pumps.get(run.run_id) == (task, run):
             del self._pumps[run.run_id]
         if run.tree.turn or run.tree.arrivals:
-            run.wake()
+            self._call(run.wake)
 
     def abandon(self, run: Run) -> None:
-        """Stop running a run's tree; its outside work is stopped one by one."""
-        task = self.pump_of(run)
-        if task is not None and task is not asyncio.current_task():
-            task.cancel()
+        """Stop running a run's tree, and its plain work; a call of an effect cannot be undone."""
+        pump, this = self.pump_of(run), asyncio.current_task()
+        if pump is not None and pump is not this:
+            pump.cancel()
+        for work in self._work.values():
+            if work.run is run and not work.is_effect and work.task is not this:
+                work.give_up()
 
     # -- all of it ------------------------------------------------------------------------------
 
@@ -231,20 +267,28 @@ class Workshop:
         """Have the loop call the function soon, unless all is over then; from any thread."""
         self._loop.call_soon_threadsafe(self._call, function)
 
+    def later(self, seconds: float, function: Callable[[], object]) -> asyncio.TimerHandle:
+        """Have the loop call the function after a while, unless all is over then."""
+        return self._loop.call_later(seconds, self._call, function)
+
     def _call(self, function: Callable[[], object]) -> None:
-        if not self._closed:
+        if self._closed:
+            return
+        try:
             outside_context().run(function)
+        except Exception as error:  # noqa: BLE001 - nobody else hears of what the loop calls
+            self._broken(error)
 
     def tasks_of(self, run_id: str) -> list[asyncio.Task[None]]:
         """Return what is under way of a run: its tree, if it is being run, and its work."""
-        tasks = [task for key, (task, _) in self._work.items() if key[0] == run_id]
+        tasks = [work.task for key, work in self._work.items() if key[0] == run_id]
         pump = self._pumps.get(run_id)
         return tasks if pump is None else [*tasks, pump[0]]
 
     def busy(self, run: Run) -> bool:
         """Whether anything of a run is under way."""
         return run.run_id in self._pumps or any(
-            key[0] == run.run_id and not task.done() for key, (task, _) in self._work.items()
+            work.run is run and not work.task.done() for work in self._work.values()
         )
 
     async def close(self, grace_s: float) -> None:
@@ -254,18 +298,15 @@ class Workshop:
         while (waiting := self._waited_for()) and (left_s := deadline - self._loop.time()) > 0:
             await asyncio.wait(waiting, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
         self._closed = True
-        work = [task for task, _ in self._work.values()]
-        pumps = [task for task, _ in self._pumps.values()]
-        for _, call in self._work.values():
-            if call.spec is None and call.context is not None:
-                # Only told to end: its handler is not, since its state is not left.
-                call.context.cancelled.set()
-        await _end([*work, *pumps])
+        for work in self._work.values():
+            work.give_up()
+        left = [work.task for work in self._work.values()]
+        await _end([*left, *(task for task, _ in self._pumps.values())])
         await asyncio.sleep(0)  # threads that have returned are counted as free
         self.hands.close()
 
     def _waited_for(self) -> list[asyncio.Task[None]]:
-        effects = [task for task, call in self._work.values() if call.spec is not None]
+        effects = [work.task for work in self._work.values() if work.is_effect]
         pumps = [task for task, _ in self._pumps.values()]
         this = asyncio.current_task()
         return [task for task in (*effects, *pumps) if not task.done() and task is not this]

@@ -387,6 +387,7 @@ async def test_a_failed_terminal_save_is_undone_whole(world: World, outside: Out
         run = await host.start(chart)
         await host.send(run, "again")
         await at_rest(host, run)
+        await host.send(run, "unknown")
         before = world.stored(run).blob
         disk = Disk(host)
         disk.fail_once()

@@ -161,7 +161,9 @@ async def test_data_that_the_library_would_replace_is_refused(world: World) -> N
             await host.send(door, "push", model="x")
 
 
-@pytest.mark.parametrize("data", [{"delay": 3}, {"send_id": "x"}, {"waiter": 1}, {"path": "p"}])
+@pytest.mark.parametrize(
+    "data", [{"delay": 3}, {"send_id": "x"}, {"waiter": 1}, {"path": "p"}, {"run": 1, "gate": 2}]
+)
 async def test_data_may_have_any_other_name(world: World, data: dict[str, Any]) -> None:
     """What sending itself has names for is data like any other."""
 
