@@ -205,11 +205,8 @@ class Host(Residents):
 
     def _sweep_slice(self, before_ms: int) -> int:
         self._require_open()
-        try:
+        with self._watching_for_the_fence():
             return self.store.sweep(before_ms)
-        except FencedError as error:
-            self._fence(error)
-            raise
 
     # -- runs -----------------------------------------------------------------------------------
 
@@ -235,14 +232,13 @@ class Host(Residents):
         run.stored = asyncio.get_running_loop().create_future()
         self.keep(run)
         try:
-            run.begin()
-            run.wake()
-            await asyncio.shield(run.stored)
+            with self._watching_for_the_fence():
+                run.begin()
+                run.wake()
+                await asyncio.shield(run.stored)
         except BaseException as error:
             if run.header is None:
                 self.forget(run, error)
-            if isinstance(error, FencedError):
-                self._fence(error)
             raise
         return chosen
 
@@ -299,7 +295,9 @@ class Host(Residents):
 
     async def cancel(self, run: str, reason: str | None = None) -> None:
         """End a live run: what it does outside is stopped. Raises RunFinishedError."""
-        self.live(self._resolve(run)).cancel(reason)
+        live = self.live(self._resolve(run))
+        with self._watching_for_the_fence():
+            live.cancel(reason)
 
     async def unload(self, run: str) -> bool:
         """Put a live run out of memory; False if it is doing something, and stays.
@@ -353,9 +351,10 @@ class Host(Residents):
         stored = self.store.load(self._resolve(run))
         decision = revival(stored, self.machines, self.store.shape)
         assert decision.machine is not None
-        run_built = self.build(stored.header, decision.machine, decision.value, restarted=True)
-        run_built.row.header = self.store.mark(stored.header, "live", None)
-        self.begin(run_built, restarted=True)
+        made = self.build(stored.header, decision.machine, decision.value, restarted=True)
+        with self._watching_for_the_fence():
+            made.row.header = self.store.mark(stored.header, "live", None)
+        self.begin(made, restarted=True)
 
     async def read(self, run: str) -> RunView:
         """Return how a run is, from memory or from its row, whatever its status."""

@@ -10,6 +10,9 @@ import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from statemachine import StateChart
+
+from machines.arguments import is_async
 from machines.calls import perform
 from machines.definition import Machine
 from machines.effects import Effect
@@ -24,6 +27,7 @@ from machines.errors import (
     UnsettledEffectError,
 )
 from machines.lock import FileLock
+from machines.names import every_state
 from machines.recovery import decide
 from machines.run import Run
 from machines.workers import Halt
@@ -32,9 +36,7 @@ from snapshots.errors import RunNotFoundError
 from snapshots.identifiers import check_run_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator, Mapping
-
-    from statemachine import StateChart
+    from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
 
     from machines.definition import Chart
     from machines.engine.nodes import Call
@@ -147,6 +149,23 @@ class InlineWorker:
         raise error
 
 
+def coroutine_invoked(chart: type[StateChart[Any]], seen: Collection[Any] = ()) -> str | None:
+    """Return the id of a state that invokes a coroutine, in the chart or in one that it invokes."""
+    for state in every_state(list(chart.states)):
+        for spec in state.invoke:
+            source: Any = getattr(spec.func, "_invoke_handler", spec.func)
+            inner = getattr(source, "chart", source)
+            if isinstance(inner, type) and issubclass(inner, StateChart):
+                if inner not in seen and coroutine_invoked(inner, (*seen, chart)) is not None:
+                    return state.id
+                continue
+            work = source.fn if isinstance(source, Effect) else getattr(source, "run", source)
+            work = getattr(chart, work, None) if isinstance(work, str) else work
+            if callable(work) and is_async(work):
+                return state.id
+    return None
+
+
 def needs_loop(call: Call) -> str:
     """Return what of an effect only a loop could do, empty if nothing."""
     effect = call.spec
@@ -189,6 +208,9 @@ def open_run(
     RevisionConflictError if another process saved the run.
     """
     machine = Machine.of(chart)
+    state = coroutine_invoked(machine.chart)
+    if state is not None:
+        raise NeedsLoopError(machine.name, f"invokes a coroutine in its state {state!r}")
     with FileLock(store.path).take(shared=True):
         run = _load(store, machine, check_run_id(run_id), dict(input or {}), clock or SystemClock())
         assert run.tree.root is not None

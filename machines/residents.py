@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,7 @@ from snapshots.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from machines.alarm import Alarm
     from machines.definition import Machine
@@ -145,7 +145,8 @@ class Residents:
         shape = self.store.shape(header.digest)
         decision = decide(stored, self.machines, shape, reconcile=not known)
         if decision.fate == "lost":
-            self.store.mark(header, "lost", decision.reason)
+            with self._watching_for_the_fence():
+                self.store.mark(header, "lost", decision.reason)
         if decision.error is not None:
             raise decision.error
         assert decision.machine is not None
@@ -291,6 +292,15 @@ class Residents:
         self._shop.abandon(run)
 
     # -- the end --------------------------------------------------------------------------------
+
+    @contextmanager
+    def _watching_for_the_fence(self) -> Iterator[None]:
+        """Stop for good if a write in the block is refused because another host owns the file."""
+        try:
+            yield
+        except FencedError as error:
+            self._fence(error)
+            raise
 
     def _fence(self, error: FencedError) -> None:
         """Stop for good: another host owns the file."""

@@ -111,8 +111,11 @@ class Run:
         idle = state_without_work(self.tree) if header.status == "live" else None
         if idle is not None:
             raise DecodeError(self.run_id, f"what state {idle!r} invokes is not in its blob")
-        if header.status == "live" and restarted:
-            self.tree.timers.resume(header.updated_ms, self.clock.now_ms())
+        if restarted:
+            # Setting a run aside moves the time of its row, not what its timers had waited.
+            live = header.status == "live"
+            saved_ms = header.updated_ms if live else value["clock"]["stamp"]
+            self.tree.timers.resume(saved_ms, self.clock.now_ms())
         self.row.tree = tree_fields(self.tree, self.machine)
         for stored in value.get("arrivals", ()):
             arrival = grow_arrival(self.tree, stored)

@@ -108,9 +108,7 @@ def releases() -> dict[str, asyncio.Event]:
 
 async def repeated(host: Host, run: str, text: str) -> tuple[asyncio.Task[Any], asyncio.Task[Any]]:
     """Send one delivery twice while its macrostep is under way."""
-    first = asyncio.create_task(
-        host.send(run, "note", release="first", text=text, delivery="d1")
-    )
+    first = asyncio.create_task(host.send(run, "note", release="first", text=text, delivery="d1"))
     await settled()
     second = asyncio.create_task(
         host.send(run, "note", release="second", text="again", delivery="d1")

@@ -251,9 +251,7 @@ async def test_an_error_that_is_not_named_ends_the_retries(world: World, outside
     assert outside.count("charge") == 2
 
 
-async def test_a_death_between_two_attempts_leaves_no_doubt(
-    world: World, outside: Outside
-) -> None:
+async def test_a_death_between_two_attempts_leaves_no_doubt(world: World, outside: Outside) -> None:
     """While an effect waits to be retried nothing is under way: dying then, it is called again."""
     outside.answers("charge", Unreachable("1"))
     slow = checkout(

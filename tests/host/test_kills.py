@@ -222,9 +222,7 @@ async def test_random_kills_lose_nothing_and_repeat_nothing(lives: Lives, seed: 
     async with lives.host() as host:
         assert host.report.unresumed == {}
         await until(
-            lambda: all(
-                statuses(host, run)[0] == "unknown" for run in list(host._resident)
-            )
+            lambda: all(statuses(host, run)[0] == "unknown" for run in list(host._resident))
         )
         views = {header.run_id: await host.read(header.run_id) for header in await host.runs()}
     assert {line.split()[1] for line in log.lines("started")} <= views.keys()

@@ -140,9 +140,7 @@ async def test_each_first_write_of_a_former_host_is_refused(
     await first.stop()
 
 
-async def test_a_fenced_host_makes_no_call_that_it_intended(
-    world: World, outside: Outside
-) -> None:
+async def test_a_fenced_host_makes_no_call_that_it_intended(world: World, outside: Outside) -> None:
     """The save before the call is refused, so the call does not leave: the new owner makes it."""
     chart = checkout(outside.service("charge"))
     first = world.host(chart, grace_s=0)

@@ -307,9 +307,7 @@ async def test_a_raise_on_a_timer_makes_the_run_an_error(world: World) -> None:
     assert "context" not in world.blob(run)["root"]
 
 
-async def test_a_raise_on_an_outcome_makes_the_run_an_error(
-    world: World, outside: Outside
-) -> None:
+async def test_a_raise_on_an_outcome_makes_the_run_an_error(world: World, outside: Outside) -> None:
     """An effect's outcome that the chart cannot take ends the run; the effect itself is done."""
     chart = dying(invoke=effect(outside.service("charge")))
     async with world.host(chart) as host:

@@ -285,9 +285,7 @@ async def test_the_clock_steps_an_hour_back_and_nothing_fires_twice_or_early(
 async def test_the_clock_steps_an_hour_forward_and_only_what_is_due_fires(world: World) -> None:
     """A timer of half an hour fires, one of two hours does not, and neither is lost."""
     soon, late = waiter(1_800), waiter(7_200)
-    async with world.host(
-        Machine(soon, name="soon"), Machine(late, name="late")
-    ) as host:
+    async with world.host(Machine(soon, name="soon"), Machine(late, name="late")) as host:
         first = await host.start("soon")
         second = await host.start("late")
         world.clock.advance(HOUR_MS)
