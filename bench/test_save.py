@@ -89,7 +89,7 @@ def saves(
     clock = SystemClock()
     with open_store(path) as store:
         store.take_over("bench")
-        run = Run(store, Machine(chart), new_run_id(clock), {}, InlineWorker(), clock)
+        run = Run(store, Machine(chart), new_run_id(clock), {}, InlineWorker(), clock=clock)
         run.begin()
         run.wake()
         yield Saves(run, name, values)

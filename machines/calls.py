@@ -56,14 +56,21 @@ class Hands(Protocol):
 async def perform(run: Run, call: Call, hands: Hands) -> None:
     """Do a plain call or an effect, and hand in its outcome."""
     if isinstance(call.spec, Effect):
-        effecting = _Effecting(run, call, call.spec, hands)
-        try:
-            await effecting.go()
-        except SnapshotsError:
-            raise
-        except Exception as error:  # noqa: BLE001 - a backoff or a probe's name, say: this effect alone
-            effecting.give_up(error)
-        return
+        await _perform_effect(_Effecting(run, call, call.spec, hands))
+    else:
+        await _perform_plain(run, call, hands)
+
+
+async def _perform_effect(effecting: _Effecting) -> None:
+    try:
+        await effecting.go()
+    except (SnapshotsError, AssertionError):
+        raise
+    except Exception as error:  # noqa: BLE001 - a backoff that raises, say: it is this effect's alone
+        effecting.give_up(error)
+
+
+async def _perform_plain(run: Run, call: Call, hands: Hands) -> None:
     try:
         result = await hands.perform(call.work, asynchronous=call.is_async)
     except CancelledError as error:

@@ -115,6 +115,12 @@ class Machine:
         """Return the model of a new run with this input."""
         if self.context is not None:
             return self.context(**given)
+        if "state" in given:
+            reason, hint = (
+                "its input has the key 'state'",
+                "the chart's state is kept there: rename it",
+            )
+            raise DefinitionError(self.name, reason, hint)
         model = Model()
         for key, value in given.items():
             setattr(model, key, value)

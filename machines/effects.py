@@ -105,10 +105,14 @@ class Effect:
         return bind(function, given)
 
     def key_for(self, context: Context, default: str) -> str:
-        """Return the idempotency key of one call."""
+        """Return the idempotency key of one call; DefinitionError if its function gives no text."""
         if self.key is None:
             return default
-        return self.key if isinstance(self.key, str) else str(bind(self.key, offered(context))())
+        key = self.key if isinstance(self.key, str) else bind(self.key, offered(context))()
+        if not isinstance(key, str) or not key:
+            chart, hint = type(context.machine).__name__, "give a text that is one order's alone"
+            raise DefinitionError(chart, f"the key of effect {self.kind!r} is {key!r}", hint)
+        return key
 
     @staticmethod
     def _resolve(fn: Any, context: Context) -> Callable[..., Any]:

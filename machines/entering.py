@@ -3,70 +3,67 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from machines.engine.triggers import make_trigger
 from machines.engine.turns import RESERVED
 from machines.errors import EventRefusedError, GateClosedError
+from machines.limits import DELIVERY_CHARS_MAX
+from snapshots.errors import InvalidKeyError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from machines.run import Run
 
-NOTHING: Mapping[str, Any] = {}
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Incoming:
+    """An event from outside, for the chart at `path`."""
+
+    event: str
+    args: tuple[Any, ...] = ()
+    data: Mapping[str, Any] = field(default_factory=dict)
+    path: str = ""
+    send_id: str | None = None
 
 
-def send(
-    run: Run,
-    event: str,
-    args: tuple[Any, ...] = (),
-    data: Mapping[str, Any] = NOTHING,
-    *,
-    waiter: Any = None,
-    delivery: str | None = None,
-    path: str = "",
-) -> bool:
+def send(run: Run, given: Incoming, *, waiter: Any = None, delivery: str | None = None) -> bool:
     """Take an event for a chart of a run and see that it runs; False for one that was taken.
 
     One that is declared with a delay is answered once its timer is saved; the run must be quiet
     for it. Raises RunFinishedError, EventRefusedError, EncodeError for data that cannot be
     stored, and for a delayed one what the save raises.
     """
-    if delivery is not None and delivery in run.ledgers.deliveries:
-        return False
+    if delivery is not None:
+        check_delivery(delivery)
+        if delivery in run.ledgers.deliveries:
+            return False
     run.require_live()
-    refuse_reserved(run.run_id, event, data)
-    run.machine.codec.encode([list(args), dict(data)], root=f"event {event}")
+    given = _checked(run, given)
     if delivery is not None:
         run.ledgers.deliver(delivery, run.tree.seq + 1)
-    delay_ms = declared_delay(run, event, path)
+    delay_ms = declared_delay(run, given.event, given.path)
     if delay_ms:
-        _send_later(run, path, event, args, data, delay_ms)
+        _send_later(run, given, delay_ms)
         waiter.set_result(None)
         return True
-    seq = run.take_in(path, event, args, data, waiter=waiter)
-    assert seq is not None, f"run {run.run_id!r} has no chart at {path!r}"
+    seq = run.take_in(given, waiter=waiter)
+    assert seq is not None, f"run {run.run_id!r} has no chart at {given.path!r}"
     run.wake()
     return True
 
 
-def answer(
-    run: Run,
-    gate: str,
-    event: str,
-    args: tuple[Any, ...],
-    data: Mapping[str, Any],
-    waiter: Any,
-) -> None:
+def answer(run: Run, gate: str, given: Incoming, waiter: Any) -> None:
     """Take an answer to an open gate, as `send`; raises GateClosedError if none takes it."""
     run.require_live()
     gates = run.gates()
-    found = next((g for g in gates if g.key == gate and event in g.events), None)
+    found = next((g for g in gates if g.key == gate and given.event in g.events), None)
     if found is None:
         known = tuple(f"{g.key} ({', '.join(g.events)})" for g in gates)
-        raise GateClosedError(run.run_id, gate, event, known)
-    send(run, event, args, data, waiter=waiter, path=found.path)
+        raise GateClosedError(run.run_id, gate, given.event, known)
+    send(run, replace(given, path=found.path), waiter=waiter)
 
 
 def declared_delay(run: Run, event: str, path: str = "") -> float:
@@ -77,16 +74,9 @@ def declared_delay(run: Run, event: str, path: str = "") -> float:
     return delay
 
 
-def _send_later(
-    run: Run,
-    path: str,
-    event: str,
-    args: tuple[Any, ...],
-    data: Mapping[str, Any],
-    delay_ms: float,
-) -> None:
+def _send_later(run: Run, given: Incoming, delay_ms: float) -> None:
     assert run.tree.running is None, "a timer from outside is set between two macrosteps"
-    seq = set_timer(run, path, event, args, data, delay_ms=delay_ms)
+    seq = _set_timer(run, given, delay_ms)
     try:
         run.write()
     except BaseException:
@@ -96,20 +86,13 @@ def _send_later(
     run.ledgers.delivered(seq)
 
 
-def set_timer(
-    run: Run,
-    path: str,
-    event: str,
-    args: tuple[Any, ...],
-    data: Mapping[str, Any],
-    *,
-    delay_ms: float,
-    send_id: str | None = None,
-) -> int:
+def _set_timer(run: Run, given: Incoming, delay_ms: float) -> int:
     """Keep an event from outside until its time; return its number."""
-    node = run.tree.find(path)
-    assert node is not None, f"run {run.run_id!r} has no chart at {path!r}"
-    trigger = make_trigger(node.chart, event, args=args, kwargs=data, send_id=send_id)
+    node = run.tree.find(given.path)
+    assert node is not None, f"run {run.run_id!r} has no chart at {given.path!r}"
+    trigger = make_trigger(
+        node.chart, given.event, args=given.args, kwargs=given.data, send_id=given.send_id
+    )
     assert trigger.event is not None
     trigger.event.delay = delay_ms
     run.tree.accept(node, trigger, inside=False)
@@ -129,41 +112,47 @@ def sender(run: Run, path: str) -> Callable[..., None]:
         send_id: str | None = None,
         **data: Any,
     ) -> None:
-        refuse_reserved(run.run_id, event, data)
-        run.machine.codec.encode([list(args), data], root=f"event {event}")
-
-        def enter() -> None:
-            _enter(run, path, event, args, data, delay, send_id)
-
+        incoming = Incoming(event=event, args=args, data=data, path=path, send_id=send_id)
+        given = _checked(run, incoming)
         if run.tree.thread == threading.get_ident():
-            enter()
+            _enter(run, given, delay)
         else:
-            run.post(enter)
+            run.post(lambda: _enter(run, given, delay))
 
     return send_from_work
 
 
-def _enter(
-    run: Run,
-    path: str,
-    event: str,
-    args: tuple[Any, ...],
-    data: Mapping[str, Any],
-    delay: float | None,
-    send_id: str | None,
-) -> None:
-    node = run.tree.find(path)
+def _enter(run: Run, given: Incoming, delay: float | None) -> None:
+    node = run.tree.find(given.path)
     if not run.goes_on or node is None or node.finished:
         return  # the chart has ended, and nobody waits for an answer
-    delay_ms = declared_delay(run, event, path) if delay is None else delay
+    delay_ms = declared_delay(run, given.event, given.path) if delay is None else delay
     if not delay_ms:
-        run.take_in(path, event, args, data, send_id=send_id)
+        run.take_in(given)
         run.wake()
     elif run.tree.running is None:
-        set_timer(run, path, event, args, data, delay_ms=delay_ms, send_id=send_id)
+        _set_timer(run, given, delay_ms)
         run.arrived()
     else:
-        run.when_quiet(lambda: _enter(run, path, event, args, data, delay, send_id))
+        run.when_quiet(lambda: _enter(run, given, delay))
+
+
+def _checked(run: Run, given: Incoming) -> Incoming:
+    """Return the event with values of its own: what its sender changes later does not reach it."""
+    refuse_reserved(run.run_id, given.event, given.data)
+    codec = run.machine.codec
+    encoded = codec.encode([list(given.args), dict(given.data)], root=f"event {given.event}")
+    args, data = codec.decode(encoded)
+    return replace(given, args=tuple(args), data=data)
+
+
+def check_delivery(delivery: str) -> None:
+    """Raise InvalidKeyError for an id of a delivery that no row could keep."""
+    if not isinstance(delivery, str) or not 0 < len(delivery) <= DELIVERY_CHARS_MAX:
+        reason = f"a delivery's id is a text of 1 to {DELIVERY_CHARS_MAX} characters"
+        raise InvalidKeyError(str(delivery)[:DELIVERY_CHARS_MAX], reason)
+    if not delivery.isprintable():
+        raise InvalidKeyError(delivery, "a delivery's id has printable characters only")
 
 
 def refuse_reserved(run_id: str, event: str, data: Mapping[str, Any]) -> None:

@@ -188,6 +188,7 @@ _node_record: Final = _record(
         "spawned": _whole,
     },
     {
+        "floors": _named(_whole),
         "configuration": _texts,
         "start": _texts,
         "history": _named(_texts),

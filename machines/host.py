@@ -1,4 +1,4 @@
-"""The host: keeps the runs of one file alive on asyncio. It holds no rule of its own."""
+"""The host, which keeps the runs of one file alive on asyncio and holds no rule of its own."""
 
 from __future__ import annotations
 
@@ -84,12 +84,8 @@ class Host(Residents):
         take_over: bool = False,
         grace_s: float = GRACE_S,
     ) -> None:
-        super().__init__(
-            os.fspath(path),
-            by_name(machines),
-            clock or SystemClock(),
-            verify=verify,
-        )
+        known, time = by_name(machines), clock or SystemClock()
+        super().__init__(os.fspath(path), known, time, verify=verify)
         self._take_over = take_over
         self._grace_s = grace_s
         self._tasks: list[asyncio.Task[None]] = []
@@ -100,10 +96,9 @@ class Host(Residents):
         state = self._stopped or f"{len(self._resident)} resident, {len(self.waiting)} waiting"
         return f"Host({self.path!r}, {state})"
 
-    # -- opening and stopping -------------------------------------------------------------------
-
     async def __aenter__(self) -> Self:
-        self._require_open()
+        if self._stopped is not None:
+            raise HostStoppedError(self.path, self._stopped)
         await self._take_lock()
         try:
             self.store = open_store(self.path, clock=self.clock)
@@ -142,9 +137,10 @@ class Host(Residents):
         """
         if self._stopped is None:
             self._stopped = "stopped"
-        await self._close()
-        broken, self._broken = self._broken, None
-        if broken is not None:
+        if hasattr(self, "store"):
+            await self._close()
+        if (broken := self._broken) is not None:
+            self._broken = None
             raise broken
 
     async def _close(self) -> None:
@@ -208,8 +204,6 @@ class Host(Residents):
         with self._watching_for_the_fence():
             return self.store.sweep(before_ms)
 
-    # -- runs -----------------------------------------------------------------------------------
-
     async def start(
         self,
         machine: Chart | str,
@@ -228,7 +222,7 @@ class Host(Residents):
         given = dict(input or {})
         chosen = check_run_id(run_id) if run_id is not None else new_run_id(self.clock)
         self._refuse_used(chosen, kept, given)
-        run = Run(self.store, kept, chosen, given, self, self.clock, verify=self.verify)
+        run = Run(self.store, kept, chosen, given, self, clock=self.clock, verify=self.verify)
         run.stored = asyncio.get_running_loop().create_future()
         self.keep(run)
         try:
@@ -263,9 +257,10 @@ class Host(Residents):
 
         `delivery` is the sender's own id for it: a repeat returns TAKEN and is not run. Raises
         what the macrostep raises (the run is then at its last saved snapshot), RunNotFoundError,
-        AmbiguousRunError, RunFinishedError, EventRefusedError, EncodeError.
+        AmbiguousRunError, RunFinishedError, EventRefusedError, EncodeError, InvalidKeyError.
         """
         while delivery is not None:
+            entering.check_delivery(delivery)
             run_id = self._resolve(run)
             if self._was_taken(run_id, delivery):
                 return TAKEN
@@ -277,7 +272,8 @@ class Host(Residents):
                 return TAKEN
         live = await self._ready(self._resolve(run), event)
         future = asyncio.get_running_loop().create_future()
-        if not entering.send(live, event, args, data, waiter=future, delivery=delivery):
+        given = entering.Incoming(event=event, args=args, data=data)
+        if not entering.send(live, given, waiter=future, delivery=delivery):
             return TAKEN
         if delivery is not None:
             live.note_delivering(delivery, future)
@@ -290,7 +286,7 @@ class Host(Residents):
         """
         live = await self._ready(self._resolve(run), event, quiet=True)
         future = asyncio.get_running_loop().create_future()
-        entering.answer(live, gate, event, args, data, future)
+        entering.answer(live, gate, entering.Incoming(event=event, args=args, data=data), future)
         return await asyncio.shield(future)
 
     async def cancel(self, run: str, reason: str | None = None) -> None:
@@ -376,8 +372,13 @@ class Host(Residents):
         or it is over.
         """
         run_id = self._resolve(run)
-        while (busy := self._shop.tasks_of(run_id)) and run_id in self._resident:
-            await asyncio.wait(busy, return_when=asyncio.FIRST_COMPLETED)
+        while (live := self._resident.get(run_id)) is not None:
+            if busy := self._shop.tasks_of(run_id):
+                await asyncio.wait(busy, return_when=asyncio.FIRST_COMPLETED)
+            elif live.tree.turn and not live.paused:
+                await asyncio.sleep(0)  # a long turn goes on in slices
+            else:
+                break
         return await self.read(run_id)
 
     async def gates(self, run: str) -> list[OpenGate]:

@@ -10,6 +10,9 @@ TIMER_SLICE_MS: Final = 1_000
 """The longest sleep before the wall clock is read again."""
 STALE_ALARMS_MAX: Final = 1_000
 """Places in the alarm's order that nothing waits at, beyond as many as something does."""
+DELIVERY_CHARS_MAX: Final = 200
+ENDING_S: Final = 2.0
+"""How long a stopping host waits for tasks that it has cancelled."""
 GRACE_S: Final = 10.0
 """How long a stopping host waits for calls in flight."""
 SAVE_RETRY_MS: Final = 50
@@ -30,3 +33,5 @@ LOCK_RETRY_S: Final = 0.1
 BOOT_SLICE_ROWS: Final = 20
 HOLDER_CHARS_MAX: Final = 200
 """How much of a holder's name is shown."""
+PUMP_MACROSTEPS_MAX: Final = 50
+"""After so many macrosteps in a row a tree lets others run."""

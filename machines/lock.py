@@ -7,6 +7,7 @@ import os
 import socket
 from pathlib import Path
 from typing import Self
+from weakref import WeakSet
 
 from machines.errors import HostLockedError
 from machines.limits import HOLDER_CHARS_MAX
@@ -16,6 +17,16 @@ from snapshots.database.places import unreachable
 def holder_name() -> str:
     """Return who this process is, for who finds the lock taken."""
     return f"process {os.getpid()} on {socket.gethostname()}"
+
+
+_HELD: WeakSet[FileLock] = WeakSet()
+# Locks belong to the process, and so does what a fork of it must give up: see `_give_up_in_child`.
+
+
+def _give_up_in_child() -> None:
+    """Close what a forked child inherited: an open descriptor would keep the parent's lock."""
+    for lock in list(_HELD):
+        lock.forget()
 
 
 class FileLock:
@@ -28,13 +39,13 @@ class FileLock:
     def __init__(self, path: str) -> None:
         # By its real path: through a link the same file would have another lock.
         self._path = path if path == ":memory:" else os.path.realpath(path)
-        self._descriptor: int | None = None
+        self.descriptor: int | None = None
         self._shared = False
 
     @property
     def held(self) -> bool:
         """Whether this process has the lock."""
-        return self._descriptor is not None
+        return self.descriptor is not None
 
     def take(self, *, shared: bool = False) -> Self:
         """Take the lock, or raise HostLockedError at once. A file in memory needs none."""
@@ -54,7 +65,10 @@ class FileLock:
         except BlockingIOError:
             os.close(descriptor)
             return False
-        self._descriptor, self._shared = descriptor, shared
+        self.descriptor, self._shared = descriptor, shared
+        if not _HELD:
+            os.register_at_fork(after_in_child=_give_up_in_child)
+        _HELD.add(self)
         if not shared:
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, holder_name().encode(), 0)
@@ -75,11 +89,18 @@ class FileLock:
 
     def release(self) -> None:
         """Give the lock back; twice is harmless."""
-        if self._descriptor is not None:
+        if self.descriptor is not None:
             if not self._shared:
-                os.ftruncate(self._descriptor, 0)
-            os.close(self._descriptor)
-            self._descriptor = None
+                os.ftruncate(self.descriptor, 0)
+            fcntl.flock(self.descriptor, fcntl.LOCK_UN)
+            os.close(self.descriptor)
+            self.descriptor = None
+
+    def forget(self) -> None:
+        """Close this process's part of the lock without giving it back for the others."""
+        if self.descriptor is not None:
+            os.close(self.descriptor)
+            self.descriptor = None
 
     def __enter__(self) -> Self:
         return self

@@ -105,6 +105,8 @@ class InlineWorker:
 
         Raises RunFinishedError if that ended the run in a way that its chart does not know of.
         """
+        if run.over and run.status == "live":
+            raise HostStoppedError(run.store.path, "the block of this open_run was left")
         if run.tree.pumping:
             return
         if not run.tree.is_sync:
@@ -217,13 +219,13 @@ def open_run(
         try:
             yield run.tree.root.chart
         finally:
-            run.release(HostStoppedError(store.path, "its `with` block was left"))
+            run.release(HostStoppedError(store.path, "the block of this open_run was left"))
 
 
 def _load(
     store: SnapshotStore, machine: Machine, run_id: str, given: dict[str, Any], clock: Clock
 ) -> Run:
-    run = Run(store, machine, run_id, given, InlineWorker(), clock)
+    run = Run(store, machine, run_id, given, InlineWorker(), clock=clock)
     try:
         stored = store.load(run_id)
     except RunNotFoundError:

@@ -73,6 +73,8 @@ class Residents:
         return self.store.resolve(run)
 
     def _require_open(self) -> None:
+        if self._stopped is None and not hasattr(self, "store"):
+            raise HostStoppedError(self.path, "it was not opened; use `async with`")
         if self._stopped is not None:
             raise HostStoppedError(self.path, self._stopped)
 
@@ -168,7 +170,9 @@ class Residents:
     ) -> Run:
         """Return a run built from its row; it is not in memory for anybody else yet."""
         given = value.get("input", {})
-        run = Run(self.store, machine, header.run_id, given, self, self.clock, verify=self.verify)
+        run = Run(
+            self.store, machine, header.run_id, given, self, clock=self.clock, verify=self.verify
+        )
         run.restore(header, value, restarted=restarted)
         return run
 

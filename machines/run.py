@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from machines.definition import Machine
     from machines.engine.nodes import Call, Node
+    from machines.entering import Incoming
     from snapshots.clock import Clock
     from snapshots.records import RunHeader, Status, StoredRun
     from snapshots.store import SnapshotStore
@@ -50,8 +51,8 @@ class Run:
         run_id: str,
         given: Mapping[str, Any],
         worker: Worker,
-        clock: Clock,
         *,
+        clock: Clock,
         verify: bool = False,
     ) -> None:
         self.store = store
@@ -78,8 +79,6 @@ class Run:
         """Numbers of the events that the row holds as arrivals."""
         self.stored: Any = None
         """Who waits for the first save."""
-
-    # -- beginnings -----------------------------------------------------------------------------
 
     def begin(self) -> None:
         """Make the root chart of a new run; its first boundary stores it."""
@@ -141,8 +140,6 @@ class Run:
             if row.status == "calling" and not waits_for(self.tree, row.path, row.invoke):
                 row.status = "unknown"
 
-    # -- what is seen of it ---------------------------------------------------------------------
-
     @property
     def header(self) -> RunHeader | None:
         """What is on disk of the run, but for its blob; None before its first save."""
@@ -184,30 +181,21 @@ class Run:
         if self.status != "live":
             raise RunFinishedError(self.run_id, self.status)
 
-    # -- what enters ----------------------------------------------------------------------------
-
-    def take_in(
-        self,
-        path: str,
-        event: str,
-        args: tuple[Any, ...] = (),
-        data: Mapping[str, Any] | None = None,
-        *,
-        send_id: str | None = None,
-        waiter: Any = None,
-    ) -> int | None:
+    def take_in(self, given: Incoming, *, waiter: Any = None) -> int | None:
         """Queue an event from outside and return its number; None if the chart has ended.
 
         It does not run yet: `wake` has it run. Until a save holds it, it is kept where the charts
         are built anew.
         """
-        tree, node = self.tree, self.tree.find(path)
+        tree, node = self.tree, self.tree.find(given.path)
         if node is None or node.finished:
             return None
-        trigger = make_trigger(node.chart, event, args=args, kwargs=data, send_id=send_id)
+        trigger = make_trigger(
+            node.chart, given.event, args=given.args, kwargs=given.data, send_id=given.send_id
+        )
         trigger.future = waiter
         item = Queued(tree.now(), tree.number(), trigger)
-        tree.arrivals.append(Arrival(path, None, item))
+        tree.arrivals.append(Arrival(given.path, None, item))
         if tree.running is None:
             tree.admit()
         return item.seq
@@ -220,7 +208,8 @@ class Run:
 
     def when_quiet(self, function: Callable[[], object]) -> None:
         """Have a function called once the tree has come to rest."""
-        self.tree.resting.append(_Rest(lambda: self.post(function)))  # type: ignore[arg-type]
+        rest: Any = _Rest(lambda: self.post(function))
+        self.tree.resting.append(rest)
 
     # -- the tree's keeper ----------------------------------------------------------------------
 
@@ -291,8 +280,6 @@ class Run:
         except SnapshotsError as error:
             mending.choke(self, error)
         self.wake()
-
-    # -- what fails -----------------------------------------------------------------------------
 
     def failed(self, node: Node, item: Queued | None, error: Exception) -> bool:
         """Mend the run after an exception left a macrostep; see `machines.mending`."""

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from machines.calls import perform
 from machines.effects import CallTimeoutError
-from machines.engine.tree import drive
+from machines.engine.tree import drive_once
 from machines.engine.turns import outside_context
-from machines.limits import PLAIN_THREADS_MAX, THREADS_MAX
+from machines.limits import ENDING_S, PLAIN_THREADS_MAX, THREADS_MAX
 from machines.mending import interrupted, put_back
 from machines.workers import Halt
 
@@ -25,6 +25,15 @@ if TYPE_CHECKING:
 
 Key = tuple[str, str, str]
 """Run id, path of the chart, invoke id."""
+
+
+def told_apart(work: Callable[[], Any]) -> Any:
+    """Do the work; a StopIteration of its own is no end of ours, and no future can hold one."""
+    try:
+        return work()
+    except StopIteration as error:
+        message = "the work raised StopIteration"
+        raise RuntimeError(message) from error
 
 
 class Threads:
@@ -44,7 +53,7 @@ class Threads:
         try:
             if leaving is not None:
                 leaving()
-            running = self._pool.submit(copy_context().run, work)
+            running = self._pool.submit(copy_context().run, told_apart, work)
         except BaseException:
             self._free.release()
             raise
@@ -221,7 +230,7 @@ class Workshop:
     def _drive(self, run: Run) -> None:
         while run.goes_on and not run.paused:
             try:
-                drive(run.tree)
+                drive_once(run.tree)
             except Halt:
                 return
             except asyncio.CancelledError as error:
@@ -234,6 +243,8 @@ class Workshop:
                         put_back(run)
                 raise
             else:
+                if run.tree.turn and run.goes_on:
+                    self._loop.call_soon(self._call, run.wake)
                 return
 
     async def _pump(self, run: Run) -> None:
@@ -322,9 +333,10 @@ class Workshop:
 
 
 async def _end(tasks: list[asyncio.Task[None]]) -> None:
+    """Cancel tasks, and wait for them a while: one that swallows it cannot keep the host."""
     this = asyncio.current_task()
     others = [task for task in tasks if task is not this]
     for task in others:
         task.cancel()
     if others:
-        await asyncio.gather(*others, return_exceptions=True)
+        await asyncio.wait(others, timeout=ENDING_S)

@@ -151,7 +151,7 @@ class Bench:
         """Run the tree to rest on the running loop."""
         while True:
             try:
-                await self.tree.pump()
+                await self.tree.at_rest()
             except Restart:
                 self.restart()
             else:

@@ -106,6 +106,7 @@ def read_node(node: Node, machine: Machine) -> Value:
         "pending": [read_marked(mark) for mark in engine.invokes.marked],
         "invokes": [read_invoke(invoke) for invoke in engine.invokes.active.values()],
         "spawned": engine.invokes.spawned,
+        "floors": engine.invokes.floors,
         "final": _name_or_none(names, engine._root_parallel_final_pending),
         "context": stored(fields_of(chart.model, chart.state_field)),
         "model": model_name(chart.model, machine, root),

@@ -68,7 +68,7 @@ class Loose:
                     drive(self.tree)
         elif self.has_loop and not self.tree.pumping:
             self._loop = asyncio.get_running_loop()
-            self._task(self.tree.pump())
+            self._task(self.tree.at_rest())
 
     def start(self, call: Call) -> None:
         """Run the work in a task if it is a coroutine, else in a thread.

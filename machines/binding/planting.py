@@ -119,7 +119,21 @@ def make_child(node: Node, invoke: Invoke, source: Any) -> Any:
         return None
     child = _child_node(node, invoke.id, source.chart)
     give_model(child, source.model_for(node.chart, invoke.kwargs), attributes={})
+    _number_on(child, source)
     return ChildHandle(child, forward=source.forward)
+
+
+def _number_on(child: Node, source: Any) -> None:
+    """Let a chart under a given id number its invokes where the last one under it stopped."""
+    child.fixed = has_given_id(source)
+    if child.fixed and child.parent is not None:
+        above = child.parent.engine.invokes
+        child.engine.invokes.spawned = max(above.floors.get(child.id, 0), above.spawned)
+
+
+def has_given_id(source: Any) -> bool:
+    """Whether what is invoked names its own id."""
+    return getattr(source, "invoke_id", None) is not None
 
 
 def handle_of(source: Any, child: Node | None) -> Any:
@@ -159,6 +173,7 @@ def _make_document_child(node: Node, invoke: Invoke, source: Invoker) -> Documen
     child.params = params
     child.link = ParentLink(child)
     construct(child, attributes={}, _invoke_params=params, _invoke_session=child.link)
+    _number_on(child, source)
     return DocumentHandle(child, source)
 
 

@@ -9,7 +9,13 @@ from statemachine.orderedset import OrderedSet
 
 from machines.binding.capturing import Value, check_configuration, fields_of
 from machines.binding.documents import revived
-from machines.binding.planting import ParentLink, document_class, handle_of, new_node
+from machines.binding.planting import (
+    ParentLink,
+    document_class,
+    handle_of,
+    has_given_id,
+    new_node,
+)
 from machines.definition import Machine, takes, takes_model
 from machines.engine.engines import construct
 from machines.engine.invocations import Invoke, Marked
@@ -73,6 +79,7 @@ def _grow_node(node: Node, machine: Machine, value: Value) -> None:
         invoke = engine.invokes.active[key]
         child = new_node(tree, _child_class(node, invoke, stored), node, key)
         node.children[key] = child
+        child.fixed = has_given_id(invoke_source(node, invoke))
         _grow_node(child, machine, stored)
 
 
@@ -98,6 +105,7 @@ def _grow_work(node: Node, machine: Machine, value: Value) -> None:
     for stored in value.get("queue", ()):
         engine.external_queue.add(grow_queued(node, stored))
     engine.invokes.spawned = int(value.get("spawned", 0))
+    engine.invokes.floors = dict(value.get("floors", {}))
     engine.invokes.marked = [grow_marked(stored) for stored in value.get("pending", ())]
     for stored in value.get("invokes", ()):
         invoke = grow_invoke(stored)

@@ -46,6 +46,8 @@ class Invokes(InvokeManager):
         self.active: dict[str, Invoke] = {}
         self.marked: list[Marked] = []
         self.spawned = 0
+        self.floors: dict[str, int] = {}
+        """Given ids of children → the highest number that was used below one: none comes again."""
 
     @property
     def node(self) -> Node:
@@ -283,6 +285,7 @@ class Invokes(InvokeManager):
         event = str(trigger.event or "")
         child = self.node.children.get(event.removeprefix("done.invoke."))
         if child is not None and child.finished and event.startswith("done.invoke."):
+            remember_numbers(child)
             del self.node.children[child.id]
 
     def _cleanup(self) -> None:
@@ -293,9 +296,18 @@ class Invokes(InvokeManager):
             self.node.fragment = None
 
 
+def remember_numbers(node: Node) -> None:
+    """Keep the numbers that were used below a given id: they are parts of idempotency keys."""
+    if node.fixed and node.parent is not None:
+        highest = max(below.engine.invokes.spawned for below in node.walk())
+        node.parent.engine.invokes.floors[node.id] = highest
+        node.parent.fragment = None
+
+
 def drop(node: Node) -> None:
     """Take a chart and those below it out of the tree, its outside work included."""
     tree = node.tree
+    remember_numbers(node)
     for below in node.walk():
         below.finished = True
         below.engine.running = False

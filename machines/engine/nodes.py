@@ -106,6 +106,8 @@ class Node:
     source: str | None = None
     """Text of a child that was made from a document at run time."""
     params: dict[str, Any] | None = None
+    fixed: bool = False
+    """Whether its id is given, not numbered: another chart may be invoked under it later."""
     finished: bool = False
     output: Any = None
     error: Any = None

@@ -15,6 +15,7 @@ from statemachine.exceptions import TransitionNotAllowed
 from machines.engine.nodes import Arrival, Keeper, MakeChild, Node
 from machines.engine.queues import Queued, answer, reject
 from machines.engine.triggers import make_trigger, readdress
+from machines.limits import PUMP_MACROSTEPS_MAX
 from snapshots.ledgers.timers import ResumePolicy, Timer, Timers
 
 if TYPE_CHECKING:
@@ -55,6 +56,8 @@ class Tree:
         """The root chart that is being built anew in place, for who holds it."""
         self.running: Node | None = None
         """The chart that is inside a macrostep."""
+        self.budget = 0
+        """How many macrosteps may still run before others have a chance."""
         self.policies: Mapping[str, ResumePolicy] = {}
         """What a delayed event does over a restart, by its id; `deadline` by default."""
         self.resting: list[asyncio.Future[None]] = []
@@ -207,14 +210,19 @@ class Tree:
     # -- the loop -----------------------------------------------------------------------------
 
     async def pump(self) -> None:
-        """Run the charts of the tree, each until it has nothing to do, until none has."""
+        """Run the charts of the tree, each until it has nothing to do, until none has.
+
+        It returns earlier after PUMP_MACROSTEPS_MAX macrosteps, with charts still in `turn`, so
+        that a chart which sends to itself for ever does not keep others from running.
+        """
         if self.pumping:
             return
         self.pumping = True
+        self.budget = PUMP_MACROSTEPS_MAX
         try:
             while True:
                 self.admit()
-                if not self.turn:
+                if not self.turn or self.budget <= 0:
                     return
                 await self._turn(self.turn[0])
         finally:
@@ -236,7 +244,8 @@ class Tree:
             return
         finally:
             self.running = None
-        self.rest(node)
+        if node.engine.between is None:
+            self.rest(node)
 
     def _give_up(self, node: Node, error: Exception) -> bool:
         """Leave the chart as the library's engines do; return whether somebody was told.
@@ -281,7 +290,10 @@ class Tree:
             rested = asyncio.get_running_loop().create_future()
             self.resting.append(rested)
             await rested
-        else:
+            return
+        await self.pump()
+        while self.turn and not self.pumping:
+            await asyncio.sleep(0)
             await self.pump()
 
     def boundary(self, node: Node) -> None:
@@ -302,6 +314,13 @@ class Tree:
 
 def drive(tree: Tree) -> None:
     """Run a tree of synchronous charts to rest, without an event loop."""
+    drive_once(tree)
+    while tree.turn:
+        drive_once(tree)
+
+
+def drive_once(tree: Tree) -> None:
+    """Run a tree of synchronous charts for one pump, without an event loop."""
     pump = tree.pump()
     try:
         pump.send(None)

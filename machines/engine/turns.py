@@ -179,23 +179,20 @@ class DurableEngine:
     # -- the turn -------------------------------------------------------------------------------
 
     async def turn(self) -> None:
-        """Run the chart until it has nothing to do, as the library's processing loop does."""
+        """Run the chart until it has nothing to do, as the library's processing loop does.
+
+        It returns earlier, between a macrostep and what follows it, once the tree's budget is
+        spent.
+        """
         took = True
         while took and self.running:
-            if self.between is None:
-                took = await self._step(self._run_macrostep)
-                if not self.running:
-                    break
-                if took or self.moved:
-                    self.between = took
-                    self._reach_boundary()
-            else:
-                took = self.between
-            self.invokes.spawn()
-            if self.between is not None:
-                self.tree.keeper.begun(self.node)
-                self.between = None
-            self._answer()
+            took = await self._come_to_rest()
+            if not self.running:
+                break
+            self._begin()
+            if self.between is not None and self.tree.budget <= 0:
+                return
+            self.between = None
             self._check_root_final_state()
             if not self.running:
                 self.moved = True
@@ -204,6 +201,24 @@ class DurableEngine:
             took = await self._take() or took
         if not self.running:
             self._end()
+
+    async def _come_to_rest(self) -> bool:
+        """End the macrostep and save; return whether it took any event."""
+        if self.between is not None:
+            return self.between
+        took: bool = await self._step(self._run_macrostep)
+        if self.running and (took or self.moved):
+            self.between = took
+            self._reach_boundary()
+        return took
+
+    def _begin(self) -> None:
+        """Let what the save allows begin: invokes, then the sender's next step."""
+        self.invokes.spawn()
+        if self.between is not None:
+            self.tree.keeper.begun(self.node)
+            self.tree.budget -= 1
+        self._answer()
 
     async def _step(self, step: Callable[..., Any], *args: Any) -> Any:
         self.tree.running = self.node
@@ -262,6 +277,7 @@ class DurableEngine:
             self.tree.finished(self.node)
             self._reach_boundary()
         self._answer()
+        self.node.fragment = None
         self._drop_external_events()
 
     def _drop_external_events(self) -> None:

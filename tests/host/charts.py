@@ -123,13 +123,13 @@ def pair(first: Fn, second: Fn, **options: Any) -> ChartClass:
     class Pair(StateChart):
         idle = State(initial=True)
 
-        class Work(State.Parallel):  # type: ignore[name-defined, misc]
-            class Left(State.Compound):  # type: ignore[name-defined, misc]
+        class Work(State.Parallel):
+            class Left(State.Compound):
                 a = State(initial=True, invoke=effect(first, kind="first", **options))
                 a_done = State(final=True)
                 done_invoke_a = a.to(a_done)
 
-            class Right(State.Compound):  # type: ignore[name-defined, misc]
+            class Right(State.Compound):
                 b = State(initial=True, invoke=effect(second, kind="second", **options))
                 b_done = State(final=True)
                 done_invoke_b = b.to(b_done)
@@ -162,13 +162,13 @@ def patient(charge: Fn, told: list[str], **options: Any) -> ChartClass:
     class Patient(StateChart):
         idle = State(initial=True)
 
-        class Work(State.Parallel):  # type: ignore[name-defined, misc]
-            class Left(State.Compound):  # type: ignore[name-defined, misc]
+        class Work(State.Parallel):
+            class Left(State.Compound):
                 paying = State(initial=True, invoke=effect(charge, kind="charge", **options))
                 paid = State(final=True)
                 done_invoke_paying = paying.to(paid)
 
-            class Right(State.Compound):  # type: ignore[name-defined, misc]
+            class Right(State.Compound):
                 listening = State(initial=True)
                 error_indoubt_paying = listening.to.itself(on="listen")
 

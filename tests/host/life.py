@@ -140,17 +140,17 @@ class Twice(StateChart):
 
     idle = State(initial=True)
 
-    class Both(State.Parallel):  # type: ignore[name-defined, misc]
+    class Both(State.Parallel):
         """Both at once."""
 
-        class Left(State.Compound):  # type: ignore[name-defined, misc]
+        class Left(State.Compound):
             """The charge."""
 
             paying = State(initial=True, invoke=effect(charge))
             paid = State(final=True)
             done_invoke_paying = paying.to(paid)
 
-        class Right(State.Compound):  # type: ignore[name-defined, misc]
+        class Right(State.Compound):
             """The letter, which must not go out twice either."""
 
             mailing = State(initial=True, invoke=effect(mail))
@@ -201,8 +201,8 @@ async def pay(host: Host) -> None:
     await host.start(Pays, run_id="a")
     await host.send("a", "pay")
     LOG.say("sent pay")
-    while (await host.read("a")).status == "live":
-        await asyncio.sleep(0.001)
+    await host.settled("a")
+    await asyncio.sleep(0.05)
 
 
 async def wait(host: Host) -> None:

@@ -24,6 +24,7 @@ HARMLESS = {
     "input": {},
     "step": 7,
     "spawned": 7,
+    "floors": {},
     "deliveries": [],
     "history": {},
     "h": [],
@@ -61,25 +62,25 @@ def everything(outside: Outside) -> Any:
     """Return a chart whose run has something of all that a blob can hold."""
 
     class Everything(StateChart):
-        class Both(State.Parallel):  # type: ignore[name-defined, misc]
-            class Left(State.Compound):  # type: ignore[name-defined, misc]
+        class Both(State.Parallel):
+            class Left(State.Compound):
                 paying = State(initial=True, invoke=effect(outside.service("charge")))
                 paid = State(final=True)
                 done_invoke_paying = paying.to(paid)
 
-            class Middle(State.Compound):  # type: ignore[name-defined, misc]
+            class Middle(State.Compound):
                 asking = State(initial=True, invoke=[gate("yes"), timeout(600, on="expired")])
                 told = State(final=True)
                 yes = asking.to(told)
                 expired = asking.to(told)
 
-            class Right(State.Compound):  # type: ignore[name-defined, misc]
+            class Right(State.Compound):
                 holding = State(initial=True, invoke=child(Leaf))
                 held = State(final=True)
                 done_invoke_holding = holding.to(held)
 
-            class Past(State.Compound):  # type: ignore[name-defined, misc]
-                class deep(State.Compound):  # type: ignore[name-defined, misc]  # noqa: N801
+            class Past(State.Compound):
+                class deep(State.Compound):  # noqa: N801 - a state, named as states are
                     one = State(initial=True)
                     two = State()
                     step = one.to(two)

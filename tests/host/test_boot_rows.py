@@ -1,4 +1,4 @@
-"""A boot reads live rows only: shown by the statements that ran, and by the pages that they read."""
+"""A boot reads live rows only: shown by the statements that ran and the pages that they read."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def add_finished(world: World, count: int, blob_bytes: int) -> None:
     """Put finished runs into the file, in one transaction; their blobs are no snapshots."""
     now_ms = world.clock.now_ms()
     with world.opened(read_only=False) as store:
-        database = store.database  # type: ignore[attr-defined]
+        database = store.database
         with database.transaction("add finished runs"):
             database.run(FINISHED, (count, "0" * 12, now_ms, now_ms, now_ms, blob_bytes))
 

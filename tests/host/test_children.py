@@ -94,7 +94,7 @@ async def test_a_finished_child_is_reported_once_over_a_restart(world: World) ->
                 copies.append(world.after_kill())
             return saved
 
-        host.store.save = copy_when_the_branch_is_done  # type: ignore[method-assign]
+        host.store.save = copy_when_the_branch_is_done
         await host.answer(run, LEAF, "bloom", colour="red")
         await at_rest(host, run)
     assert len(copies) == 1

@@ -9,7 +9,7 @@ import pytest
 from statemachine import State, StateChart, StateMachine
 
 from machines import TAKEN, Host
-from snapshots.errors import StorageError
+from snapshots.errors import InvalidKeyError, StorageError
 from snapshots.limits import DELIVERIES_MAX
 from tests.host.charts import Door, Strict
 from tests.host.world import Disk, World, settled, until
@@ -150,18 +150,14 @@ async def test_a_delivery_accepted_in_mid_macrostep_is_on_disk_with_its_event(
     world: World, releases: dict[str, asyncio.Event]
 ) -> None:
     """Whatever is saved then holds both or neither: after a death it runs once, and is known."""
-    work = asyncio.Event()
-
-    class Working(Slow):
-        pass
 
     class Busy(StateChart):
-        class Both(State.Parallel):  # type: ignore[name-defined, misc]
-            class Left(State.Compound):  # type: ignore[name-defined, misc]
+        class Both(State.Parallel):
+            class Left(State.Compound):
                 talking = State(initial=True)
                 talk = talking.to.itself(on="speak")
 
-            class Right(State.Compound):  # type: ignore[name-defined, misc]
+            class Right(State.Compound):
                 working = State(initial=True, invoke=lambda: None)
                 worked = State(final=True)
                 done_invoke_working = working.to(worked)
@@ -182,7 +178,6 @@ async def test_a_delivery_accepted_in_mid_macrostep_is_on_disk_with_its_event(
         after = world.after_kill()
         releases["first"].set()
         await asyncio.gather(talk, short)
-    work.set()
     async with after.host(Busy) as host:
         await until(lambda: "arrivals" not in after.blob(run))
         await settled()
@@ -199,3 +194,42 @@ async def test_only_the_newest_deliveries_are_known(world: World) -> None:
         assert await host.send(run, "note", text="x", delivery="d1") is TAKEN
         assert await host.send(run, "note", text="again", delivery="d0") == "again"
         assert len(world.blob(run)["deliveries"]) == DELIVERIES_MAX
+
+
+@pytest.mark.parametrize("delivery", ["", "x" * 201, "\ud800", "a\nb", 7])
+async def test_an_id_that_no_row_could_keep_is_refused_at_the_door(
+    world: World, releases: dict[str, asyncio.Event], delivery: Any
+) -> None:
+    """Its sender is told, and nobody else: the event that is under way is not disturbed."""
+    async with world.host(Slow) as host:
+        run = await host.start(Slow)
+        first = asyncio.create_task(host.send(run, "note", release="first", text="good"))
+        await settled()
+        with pytest.raises(InvalidKeyError):
+            await host.send(run, "note", release="second", text="x", delivery=delivery)
+        releases["first"].set()
+        assert await first == "good"
+
+
+async def test_what_a_sender_changes_later_does_not_reach_its_event(
+    world: World, releases: dict[str, asyncio.Event]
+) -> None:
+    """The event has the values that it was sent with, though it waits behind another."""
+
+    class Keeps(Slow):
+        async def on_note(self, release: Any, text: Any) -> Any:
+            await RELEASES[release].wait()
+            return text
+
+    async with world.host(Keeps) as host:
+        run = await host.start(Keeps)
+        first = asyncio.create_task(host.send(run, "note", release="first", text="a"))
+        await settled()
+        given: list[Any] = [1, (2, 3)]
+        second = asyncio.create_task(host.send(run, "note", release="second", text=given))
+        await settled()
+        given.append(object())
+        releases["first"].set()
+        releases["second"].set()
+        assert await first == "a"
+        assert await second == [1, (2, 3)]

@@ -228,7 +228,7 @@ async def test_two_effects_of_one_macrostep_are_judged_each_by_its_own_row(
                 copies.append(world.after_kill())
             return saved
 
-        host.store.save = save  # type: ignore[method-assign]
+        host.store.save = save
         await host.send(run, "go")
         await until(lambda: copies != [])
         after = copies[0]

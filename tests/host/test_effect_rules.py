@@ -31,14 +31,14 @@ from tests.host.world import (
     until,
 )
 
-AT_ONCE = {"backoff": lambda attempt: 0.0}
+AT_ONCE = {"backoff": lambda _: 0.0}
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """The other side said no."""
 
 
-class Unreachable(Exception):
+class UnreachableError(Exception):
     """No connection was made."""
 
 
@@ -126,8 +126,8 @@ async def test_an_error_outside_failed_on_is_in_doubt(world: World, outside: Out
 
 async def test_failed_on_proves_that_nothing_happened(world: World, outside: Outside) -> None:
     """An error of `failed_on` is `failed`, and the chart gets it as `error.execution`."""
-    outside.answers("charge", Refused("no funds"))
-    chart = checkout(outside.service("charge"), failed_on=(Refused,))
+    outside.answers("charge", RefusedError("no funds"))
+    chart = checkout(outside.service("charge"), failed_on=(RefusedError,))
     async with world.host(chart) as host:
         run = await paying(host, chart)
         await ended(host, run)
@@ -220,8 +220,10 @@ async def test_retry_on_repeats_a_call_that_certainly_did_not_happen(
         waits.append(attempt)
         return 0.0
 
-    outside.answers("charge", Unreachable("1"), Unreachable("2"))
-    chart = checkout(outside.service("charge"), retries=2, retry_on=Unreachable, backoff=backoff)
+    outside.answers("charge", UnreachableError("1"), UnreachableError("2"))
+    chart = checkout(
+        outside.service("charge"), retries=2, retry_on=UnreachableError, backoff=backoff
+    )
     async with world.host(chart) as host:
         run = await paying(host, chart)
         await ended(host, run)
@@ -232,8 +234,8 @@ async def test_retry_on_repeats_a_call_that_certainly_did_not_happen(
 
 async def test_retries_that_are_used_up_fail(world: World, outside: Outside) -> None:
     """After the last retry the error is the outcome: nothing happened, so nothing is in doubt."""
-    outside.answers("charge", Unreachable("1"), Unreachable("2"))
-    chart = checkout(outside.service("charge"), retries=1, retry_on=Unreachable, **AT_ONCE)
+    outside.answers("charge", UnreachableError("1"), UnreachableError("2"))
+    chart = checkout(outside.service("charge"), retries=1, retry_on=UnreachableError, **AT_ONCE)
     async with world.host(chart) as host:
         run = await paying(host, chart)
         await ended(host, run)
@@ -243,8 +245,8 @@ async def test_retries_that_are_used_up_fail(world: World, outside: Outside) -> 
 
 async def test_an_error_that_is_not_named_ends_the_retries(world: World, outside: Outside) -> None:
     """A first error that may be repeated, then one that proves nothing: in doubt, not repeated."""
-    outside.answers("charge", Unreachable("1"), ValueError("odd"))
-    chart = checkout(outside.service("charge"), retries=5, retry_on=Unreachable, **AT_ONCE)
+    outside.answers("charge", UnreachableError("1"), ValueError("odd"))
+    chart = checkout(outside.service("charge"), retries=5, retry_on=UnreachableError, **AT_ONCE)
     async with world.host(chart) as host:
         run = await paying(host, chart)
         await until(lambda: statuses(host, run) == ["unknown"])
@@ -253,9 +255,9 @@ async def test_an_error_that_is_not_named_ends_the_retries(world: World, outside
 
 async def test_a_death_between_two_attempts_leaves_no_doubt(world: World, outside: Outside) -> None:
     """While an effect waits to be retried nothing is under way: dying then, it is called again."""
-    outside.answers("charge", Unreachable("1"))
+    outside.answers("charge", UnreachableError("1"))
     slow = checkout(
-        outside.service("charge"), retries=1, retry_on=Unreachable, backoff=lambda attempt: 60.0
+        outside.service("charge"), retries=1, retry_on=UnreachableError, backoff=lambda _: 60.0
     )
     async with world.host(slow, grace_s=0) as host:
         run = await paying(host, slow)
@@ -269,9 +271,9 @@ async def test_a_death_between_two_attempts_leaves_no_doubt(world: World, outsid
 
 async def test_a_stop_does_not_wait_for_a_backoff(world: World, outside: Outside) -> None:
     """A host that stops does not wait for an attempt that would begin in a minute."""
-    outside.answers("charge", Unreachable("1"))
+    outside.answers("charge", UnreachableError("1"))
     chart = checkout(
-        outside.service("charge"), retries=1, retry_on=Unreachable, backoff=lambda attempt: 60.0
+        outside.service("charge"), retries=1, retry_on=UnreachableError, backoff=lambda _: 60.0
     )
     async with asyncio.timeout(5), world.host(chart) as host:
         run = await paying(host, chart)
@@ -291,7 +293,7 @@ def test_senseless_effects_are_refused_at_definition(options: dict[str, Any]) ->
 def test_retries_need_idempotence_or_errors_that_prove_it() -> None:
     """With either of the two the same number of retries is taken."""
     assert effect(print, retries=1, idempotent=True).retries == 1
-    assert effect(print, retries=1, retry_on=Unreachable).retries == 1
+    assert effect(print, retries=1, retry_on=UnreachableError).retries == 1
 
 
 async def test_a_result_that_cannot_be_stored_is_an_error_for_the_chart(world: World) -> None:
@@ -342,13 +344,13 @@ async def test_an_outcome_is_saved_before_it_waits_behind_other_events(
     entered, release = asyncio.Event(), asyncio.Event()
 
     class Slow(StateChart):
-        class Both(State.Parallel):  # type: ignore[name-defined, misc]
-            class Left(State.Compound):  # type: ignore[name-defined, misc]
+        class Both(State.Parallel):
+            class Left(State.Compound):
                 paying = State(initial=True, invoke=effect(outside.service("charge")))
                 paid = State(final=True)
                 done_invoke_paying = paying.to(paid)
 
-            class Right(State.Compound):  # type: ignore[name-defined, misc]
+            class Right(State.Compound):
                 talking = State(initial=True)
                 said = State(final=True)
                 talk = talking.to(said)
@@ -402,7 +404,7 @@ async def test_a_call_does_not_leave_while_its_calling_cannot_be_saved(
     world: World, outside: Outside
 ) -> None:
     """The save directly before the call fails: the call waits, and leaves once it is saved."""
-    chart = checkout(outside.service("charge"), backoff=lambda attempt: 0.01)
+    chart = checkout(outside.service("charge"), backoff=lambda _: 0.01)
     async with world.host(chart) as host:
         disk = Disk(host)
         run = await host.start(chart)
@@ -480,9 +482,9 @@ async def test_a_call_whose_state_is_left_before_it_leaves_is_not_made(
 
 async def test_a_retry_whose_state_was_left_is_not_made(world: World, outside: Outside) -> None:
     """A call that certainly did not happen is not tried again for a state that was left."""
-    outside.answers("charge", Unreachable("1"))
+    outside.answers("charge", UnreachableError("1"))
     chart = checkout(
-        outside.service("charge"), retries=3, retry_on=Unreachable, backoff=lambda attempt: 0.02
+        outside.service("charge"), retries=3, retry_on=UnreachableError, backoff=lambda _: 0.02
     )
     async with world.host(chart) as host:
         run = await paying(host, chart)
@@ -632,7 +634,7 @@ async def test_resolve_done_goes_on_with_the_result(world: World, outside: Outsi
     assert outside.count("charge") == 1
 
 
-@pytest.mark.parametrize("given", ["bank says no", Refused("bank says no")])
+@pytest.mark.parametrize("given", ["bank says no", RefusedError("bank says no")])
 async def test_resolve_failed_is_an_error_for_the_chart(
     world: World, outside: Outside, given: Any
 ) -> None:
@@ -735,4 +737,86 @@ async def test_a_probe_that_answers_late_does_not_overrule_a_person(
         outside.hold("probe").set()
         await settled()
     assert world.effects(run) == ["failed"]
+    assert outside.count("charge") == 1
+
+
+def broken_backoff(attempt: int) -> float:
+    """Cannot say how long to wait."""
+    raise ZeroDivisionError(attempt)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"idempotent": True, "retries": 2, "backoff": broken_backoff},
+        {"retry_on": UnreachableError, "retries": 2, "backoff": broken_backoff},
+        {"probe": "no_such_method"},
+    ],
+)
+async def test_what_is_wrong_around_a_call_breaks_that_effect_alone(
+    world: World, outside: Outside, options: dict[str, Any]
+) -> None:
+    """A backoff that raises, a probe that is not there: the host and other runs go on."""
+    outside.answers("charge", UnreachableError("1"))
+    chart = checkout(outside.service("charge"), **options)
+    async with world.host(chart) as host:
+        run = await paying(host, chart)
+        await until(lambda: world.effects(run)[0] in ("unknown", "failed"))
+        assert host._stopped is None
+        other = await paying(host, chart)
+        await ended(host, other)
+    assert world.status(other) == "done"
+
+
+async def test_a_parameter_that_nothing_gives_is_a_call_that_never_left(
+    world: World, outside: Outside
+) -> None:
+    """The function needs what no event brought: failed, not in doubt, and never calling."""
+
+    async def charge(card: str) -> None:
+        outside.calls.append(("charge", card))
+
+    chart = checkout(charge)
+    async with world.host(chart) as host:
+        run = await paying(host, chart)
+        await ended(host, run)
+        assert "card" in (await host.read(run)).context["why"]
+    assert world.effects(run) == ["failed"]
+    assert outside.calls == []
+
+
+async def test_a_doubt_that_arises_in_mid_macrostep_is_offered_behind_it(
+    world: World, outside: Outside
+) -> None:
+    """While a chart is between states nobody can be asked: it is offered when it rests."""
+    entered, release = asyncio.Event(), asyncio.Event()
+
+    class Slow(StateChart):
+        class Both(State.Parallel):
+            class Left(State.Compound):
+                paying = State(initial=True, invoke=effect(outside.service("charge")))
+                checking = State(final=True)
+                error_indoubt_paying = paying.to(checking)
+
+            class Right(State.Compound):
+                talking = State(initial=True)
+                said = State()
+                talk = talking.to(said)
+
+        async def on_talk(self) -> None:
+            entered.set()
+            await release.wait()
+
+    outside.hold("charge")
+    outside.answers("charge", ConnectionResetError("gone"))
+    async with world.host(Slow) as host:
+        run = await host.start(Slow)
+        await until(lambda: outside.count("charge") == 1)
+        talk = asyncio.create_task(host.send(run, "talk"))
+        await entered.wait()
+        outside.hold("charge").set()
+        await until(lambda: world.effects(run) == ["unknown"])
+        release.set()
+        await talk
+        await until(lambda: "checking" in world.configuration(run))
     assert outside.count("charge") == 1

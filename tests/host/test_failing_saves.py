@@ -11,7 +11,7 @@ import apsw
 import pytest
 from statemachine import State, StateChart, StateMachine
 
-from machines import child, effect, timeout
+from machines import child, timeout
 from snapshots.errors import (
     RevisionConflictError,
     StorageBusyError,
@@ -205,7 +205,7 @@ async def test_a_full_file_is_a_typed_error_and_room_heals_it(world: World) -> N
     """The page limit is reached: the sender is told, and with room the same connection saves."""
     async with world.host(Strict) as host:
         run = await host.start(Strict)
-        connection = host.store.database.connection  # type: ignore[attr-defined]
+        connection = host.store.database.connection
         pages = connection.pragma("page_count")
         connection.pragma("max_page_count", pages)
         with pytest.raises(StorageFullError):
@@ -308,7 +308,7 @@ async def test_a_stalled_run_does_not_hold_the_loop_or_the_others(world: World) 
         run = await host.start(Timed)
         other = await host.start(Door)
         disk = Disk(host)
-        disk.fails = lambda write: b"late" in bytes(last[0])
+        disk.fails = lambda _: b"late" in bytes(last[0])
         last: list[Any] = [b""]
         save = host.store.save
 
@@ -316,7 +316,7 @@ async def test_a_stalled_run_does_not_hold_the_loop_or_the_others(world: World) 
             last[0] = blob
             return save(header, blob, **options)
 
-        host.store.save = remember  # type: ignore[method-assign]
+        host.store.save = remember
         world.clock.advance(5_000)
         ring(host)
         await until(lambda: tries != [])
@@ -486,9 +486,10 @@ async def test_an_effect_that_raises_one_of_our_errors_is_judged_like_any_other(
     world: World,
 ) -> None:
     """A StorageError out of the call is the call's, not the run's."""
+    elsewhere = StorageBusyError("look up", "other.db", "wait")
 
     def charge() -> None:
-        raise StorageBusyError("look up", "other.db", "wait")
+        raise elsewhere
 
     chart = checkout(charge, failed_on=StorageError)
     async with world.host(chart) as host:
@@ -496,4 +497,3 @@ async def test_an_effect_that_raises_one_of_our_errors_is_judged_like_any_other(
         await host.send(run, "pay")
         await ended(host, run)
     assert world.effects(run) == ["failed"]
-    assert effect(charge).kind == "charge"

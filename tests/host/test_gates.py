@@ -90,13 +90,13 @@ async def test_several_gates_are_answered_each_by_its_key(world: World) -> None:
     """Two regions wait at once, and each takes its own answer."""
 
     class Both(StateChart):
-        class Waiting(State.Parallel):  # type: ignore[name-defined, misc]
-            class Left(State.Compound):  # type: ignore[name-defined, misc]
+        class Waiting(State.Parallel):
+            class Left(State.Compound):
                 left_open = State(initial=True, invoke=gate("yes", key="left"))
                 left_shut = State(final=True)
                 yes = left_open.to(left_shut)
 
-            class Right(State.Compound):  # type: ignore[name-defined, misc]
+            class Right(State.Compound):
                 right_open = State(initial=True, invoke=gate("no"))
                 right_shut = State(final=True)
                 no = right_open.to(right_shut)
@@ -182,15 +182,12 @@ async def test_data_may_have_any_other_name(world: World, data: dict[str, Any]) 
             assert await host.send(run, "say", **data) == data
 
 
-RELEASE = asyncio.Event
-
-
 def slow_review(base: type[Any]) -> tuple[Any, asyncio.Event, list[str]]:
     """Return a chart whose approval takes a while, what lets it on, and who was approved."""
     release = asyncio.Event()
     approved: list[str] = []
 
-    class SlowReview(base):  # type: ignore[misc]
+    class SlowReview(base):
         reviewing = State(initial=True, invoke=gate("approve", "reject"))
         done = State(final=True)
         approve = reviewing.to(done)

@@ -212,7 +212,7 @@ async def test_a_stop_in_time_leaves_no_doubt(lives: Lives) -> None:
 
 @pytest.mark.parametrize("seed", range(2))
 async def test_random_kills_lose_nothing_and_repeat_nothing(lives: Lives, seed: int) -> None:
-    """Several deaths in the middle of much work: every acknowledgement holds, no charge is twice."""
+    """Several deaths in the middle of work: each acknowledgement holds, no charge is twice."""
     chance = random.Random(seed)
     for _ in range(4):
         lives.kill_after("busy", chance.randrange(5, 60))

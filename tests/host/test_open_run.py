@@ -421,9 +421,13 @@ def test_what_cannot_be_opened_is_a_typed_error(world: World, store: SnapshotSto
 def test_a_save_that_fails_reaches_the_sender(world: World, store: SnapshotStore) -> None:
     """The chart is put back in place, nothing is invoked, and the next send works."""
     calls: list[str] = []
-    chart = checkout(lambda key: calls.append(key))
+
+    def charge(key: str) -> None:
+        calls.append(key)
+
+    chart = checkout(charge)
     with open_run(store, chart, "a", clock=world.clock) as checkout_chart:
-        connection = store.database.connection  # type: ignore[attr-defined]
+        connection = store.database.connection
         connection.pragma("query_only", True)
         with pytest.raises(Exception, match="readonly"):
             checkout_chart.send("pay")

@@ -1,4 +1,4 @@
-"""The promise of order: what a run does outside begins only after the row that holds it is on disk."""
+"""The promise of order: what a run does outside begins only after its row is on disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One owner: a second host is refused, or takes over, and then the first one writes nothing more."""
+"""One owner: a second host is refused, or takes over, and then the first one writes nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from statemachine import State, StateChart
 
-from machines import open_run
+from machines import Host, open_run
 from machines.errors import HostLockedError, HostStoppedError
 from snapshots.errors import FencedError, ForeignFileError
 from snapshots.limits import RETENTION_MS
@@ -270,9 +270,19 @@ async def test_a_file_that_is_not_ours_is_refused_and_the_lock_given_back(world:
 
 async def test_a_host_in_memory_works(world: World) -> None:
     """`:memory:` needs no lock and leaves no file."""
-    from machines import Host
-
     async with Host(":memory:", [Door], clock=world.clock, verify=True) as host:
         run = await host.start(Door)
         await host.send(run, "push")
         assert (await host.read(run)).configuration == ("ajar",)
+
+
+async def test_a_host_that_was_not_opened_says_so(world: World) -> None:
+    """Every verb is a typed error, and stopping it is harmless."""
+    host = world.host(Door)
+    with pytest.raises(HostStoppedError, match="not opened"):
+        await host.start(Door)
+    with pytest.raises(HostStoppedError, match="not opened"):
+        await host.send("a", "push")
+    await host.stop()
+    with pytest.raises(HostStoppedError, match="stopped"):
+        await host.__aenter__()

@@ -198,13 +198,13 @@ async def test_what_was_invoked_before_goes_on_after_a_raise(
     """A call in flight belongs to the run: it is not made again, and its outcome arrives."""
 
     class Busy(StateMachine):
-        class Both(State.Parallel):  # type: ignore[name-defined, misc]
-            class Left(State.Compound):  # type: ignore[name-defined, misc]
+        class Both(State.Parallel):
+            class Left(State.Compound):
                 paying = State(initial=True, invoke=effect(outside.service("charge")))
                 paid = State(final=True)
                 done_invoke_paying = paying.to(paid)
 
-            class Right(State.Compound):  # type: ignore[name-defined, misc]
+            class Right(State.Compound):
                 calm = State(initial=True)
                 smash = calm.to.itself(on="fail")
 
@@ -334,7 +334,7 @@ async def test_a_raise_in_a_restored_queue_makes_the_run_an_error(
             copies.append(world.after_kill())
             return saved
 
-        host.store.save = copy  # type: ignore[method-assign]
+        host.store.save = copy
         GATE.set()
         await asyncio.gather(note, smash, return_exceptions=True)
     after = copies[0]

@@ -18,7 +18,6 @@ from snapshots.errors import (
     AmbiguousRunError,
     DecodeError,
     LimitError,
-    RevisionConflictError,
     RunNotFoundError,
 )
 from snapshots.limits import HEADERS_ROWS_MAX
@@ -366,7 +365,7 @@ async def test_a_revive_whose_save_fails_changes_nothing(world: World) -> None:
 
 async def test_a_run_whose_world_came_back_is_revived_without_asking(world: World) -> None:
     """Who revives a lost run knows better than `reconcile` did."""
-    machine = Machine(Door, reconcile=lambda run: False)
+    machine = Machine(Door, reconcile=lambda _: False)
     async with world.host(machine) as host:
         run = await set_aside(world, host, machine, "lost")
         await host.revive(run)
@@ -448,4 +447,3 @@ async def test_a_whole_id_wins_over_a_prefix(world: World) -> None:
         await host.send("a", "push")
         assert world.configuration("a") == ["ajar"]
         assert world.configuration("ab") == ["shut"]
-        assert RevisionConflictError

@@ -270,7 +270,7 @@ async def test_a_context_class_gets_the_input(world: World) -> None:
     machine = Machine(Door, name="orders", context=Order)
     async with world.host(machine) as host:
         run = await host.start("orders", {"number": "7"})
-        model = resident(host, run).tree.root.chart.model  # type: ignore[union-attr]
+        model = resident(host, run).tree.root.chart.model
         assert model == Order("7")
         assert type(model) is Order
     assert world.stored(run).header.machine == "orders"

@@ -52,23 +52,23 @@ def busy(outside: Outside, chance: random.Random) -> Any:
             await a_while(chance)
 
     class Busy(StateMachine):
-        class Both(State.Parallel):  # type: ignore[name-defined, misc]
-            class Talk(State.Compound):  # type: ignore[name-defined, misc]
+        class Both(State.Parallel):
+            class Talk(State.Compound):
                 talking = State(initial=True)
                 note = talking.to.itself(on="keep")
                 smash = talking.to.itself(on="fail")
 
-            class Work(State.Compound):  # type: ignore[name-defined, misc]
+            class Work(State.Compound):
                 free = State(initial=True)
                 mailing = State(invoke=effect(outside.service("mail")))
                 mail = free.to(mailing, cond="is_free") | mailing.to(mailing, cond="never")
                 done_invoke_mailing = mailing.to(free, on="count")
 
-            class Time(State.Compound):  # type: ignore[name-defined, misc]
+            class Time(State.Compound):
                 ticking = State(initial=True, invoke=timeout(1, on="tick"))
                 tick = ticking.to(ticking, on="tock")
 
-            class Below(State.Compound):  # type: ignore[name-defined, misc]
+            class Below(State.Compound):
                 holding = State(initial=True, invoke=child(Deep, id="deep", forward=True))
                 held = State(final=True)
                 done_invoke_deep = holding.to(held)
@@ -182,7 +182,7 @@ async def test_a_copy_of_the_file_at_any_moment_of_a_storm_goes_on(
                 copies.append(world.after_kill())
             return saved
 
-        host.store.save = sometimes  # type: ignore[method-assign]
+        host.store.save = sometimes
         await settled()
         await storm(world, host, run, chance)
         await at_rest(host, run)
@@ -642,13 +642,18 @@ async def test_a_plain_call_that_raises_a_cancellation_is_an_error_for_its_chart
         assert (await host.read(run)).configuration == ("sad",)
 
 
+def unstorable() -> object:
+    """Return what no snapshot holds."""
+    return object()
+
+
 async def test_a_plain_result_that_cannot_be_stored_is_an_error_for_its_chart(
     world: World,
 ) -> None:
     """The host goes on, and so does the run."""
 
     class Working(StateChart):
-        working = State(initial=True, invoke=lambda: object())
+        working = State(initial=True, invoke=unstorable)
         over = State(final=True)
         sad = State(final=True)
         done_invoke_working = working.to(over)
@@ -731,15 +736,15 @@ async def test_a_call_that_left_in_mid_macrostep_is_in_doubt_after_a_death(
     entered, release = asyncio.Event(), asyncio.Event()
 
     class Slow(StateChart):
-        class Both(State.Parallel):  # type: ignore[name-defined, misc]
-            class Left(State.Compound):  # type: ignore[name-defined, misc]
+        class Both(State.Parallel):
+            class Left(State.Compound):
                 idle = State(initial=True)
                 paying = State(invoke=effect(outside.service("charge")))
                 paid = State(final=True)
                 pay = idle.to(paying)
                 done_invoke_paying = paying.to(paid)
 
-            class Right(State.Compound):  # type: ignore[name-defined, misc]
+            class Right(State.Compound):
                 talking = State(initial=True)
                 said = State(final=True)
                 talk = talking.to(said)
@@ -778,15 +783,15 @@ async def test_an_outcome_that_comes_while_a_run_is_put_back_is_not_lost(
     mended: list[bool] = []
 
     class Slow(StateMachine):
-        class Both(State.Parallel):  # type: ignore[name-defined, misc]
-            class Left(State.Compound):  # type: ignore[name-defined, misc]
+        class Both(State.Parallel):
+            class Left(State.Compound):
                 idle = State(initial=True)
                 paying = State(invoke=effect(outside.service("charge")))
                 paid = State(final=True)
                 pay = idle.to(paying)
                 done_invoke_paying = paying.to(paid)
 
-            class Right(State.Compound):  # type: ignore[name-defined, misc]
+            class Right(State.Compound):
                 talking = State(initial=True)
                 said = State(final=True)
                 talk = talking.to(said)
@@ -821,3 +826,31 @@ async def test_an_outcome_that_comes_while_a_run_is_put_back_is_not_lost(
             await host.revive(run)
             await until(lambda: "paid" in after.configuration(run))
     assert outside.count("charge") == 1
+
+
+async def test_a_call_that_swallows_its_cancellation_does_not_hold_a_stop(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopping takes its grace and a bounded while more; the call is in doubt afterwards."""
+    monkeypatch.setattr("machines.working.ENDING_S", 0.05)
+    release = asyncio.Event()
+
+    async def stubborn() -> None:
+        while not release.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await release.wait()
+
+    class Calls(StateChart):
+        calling = State(initial=True, invoke=effect(stubborn))
+        over = State(final=True)
+        done_invoke_calling = calling.to(over)
+
+    host = world.host(Calls, grace_s=0.02)
+    await host.__aenter__()
+    run = await host.start(Calls)
+    await until(lambda: world.effects(run) == ["calling"])
+    work = [work.task for work in host._shop._work.values()]
+    await asyncio.wait_for(host.stop(), 5)
+    release.set()
+    await asyncio.wait(work)
+    assert world.effects(run) == ["calling"]

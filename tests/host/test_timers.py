@@ -142,13 +142,13 @@ async def test_a_timer_that_fired_and_was_still_queued_is_run_once(world: World)
     entered, release = asyncio.Event(), asyncio.Event()
 
     class Busy(StateChart):
-        class Both(State.Parallel):  # type: ignore[name-defined, misc]
-            class Left(State.Compound):  # type: ignore[name-defined, misc]
+        class Both(State.Parallel):
+            class Left(State.Compound):
                 waiting = State(initial=True, invoke=timeout(5, on="expired"))
                 late = State(final=True)
                 expired = waiting.to(late)
 
-            class Right(State.Compound):  # type: ignore[name-defined, misc]
+            class Right(State.Compound):
                 quiet = State(initial=True)
                 loud = State(final=True)
                 shout = quiet.to(loud)
@@ -178,7 +178,7 @@ async def test_a_timer_that_fired_and_was_still_queued_is_run_once(world: World)
                 copies.append(world.after_kill())
             return saved
 
-        host.store.save = copy_then_save  # type: ignore[method-assign]
+        host.store.save = copy_then_save
         release.set()
         await shout
         await ended(host, run)
@@ -405,3 +405,49 @@ async def test_many_timers_that_are_set_anew_leave_nothing_behind(world: World) 
             alarm.set(run, world.clock.now_ms() + HOUR_MS)
         assert len(alarm._heap) < 1_100
         assert resident(host, run)
+
+
+async def test_a_due_timer_of_a_chart_with_coroutines_fires_and_holds_nobody(
+    world: World,
+) -> None:
+    """Its task runs after the alarm: ringing ends, and the timer fires once."""
+    fired_at: list[int] = []
+
+    class Slowly(StateChart):
+        waiting = State(initial=True, invoke=timeout(5, on="expired"))
+        late = State(final=True)
+        expired = waiting.to(late)
+
+        async def on_expired(self) -> None:
+            await asyncio.sleep(0)
+            fired_at.append(world.clock.now_ms())
+
+    async with world.host(Slowly) as host:
+        run = await host.start(Slowly)
+        world.clock.advance(5_000)
+        ring(host)
+        ring(host)
+        await ended(host, run)
+    assert fired_at == [world.clock.now_ms()]
+
+
+@pytest.mark.parametrize(("resume", "left_ms"), [("remaining", 40_000), ("restart", 60_000)])
+async def test_a_revived_run_follows_its_timers_policies(
+    world: World, resume: str, left_ms: int
+) -> None:
+    """Set aside for an hour, it waits for what was left when it was saved, or for all of it."""
+    chart = waiter(60, resume=resume)
+    async with world.host(chart) as host:
+        run = await host.start(chart)
+        world.clock.advance(20_000)
+        await host.send(run, "unknown")
+        assert await host.unload(run)
+        world.clock.advance(HOUR_MS)
+        host.store.mark(world.stored(run).header, "lost", "for the test")
+        host.waiting.pop(run)
+        world.clock.advance(HOUR_MS)
+        await host.revive(run)
+        world.clock.advance(left_ms - 1)
+        assert not await fired(world, host, run)
+        world.clock.advance(1)
+        assert await fired(world, host, run)

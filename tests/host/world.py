@@ -175,7 +175,7 @@ class World:
     def overwrite(self, run_id: str, blob: bytes) -> None:
         """Write bytes over a run's blob, as a fault of the disk or of a program would."""
         with self.opened(read_only=False) as store:
-            database = store.database  # type: ignore[attr-defined]
+            database = store.database
             with database.transaction("damage"):
                 database.run("update runs set blob = ? where run_id = ?", (blob, run_id))
 
@@ -223,7 +223,7 @@ class Disk:
 
     def __init__(self, host: Host) -> None:
         self.writes = 0
-        self.fails: Callable[[int], bool] = lambda write: False
+        self.fails: Callable[[int], bool] = lambda _: False
         self._store: Any = host.store
         for verb in ("save", "create", "mark", "sweep"):
             setattr(self._store, verb, self._counting(getattr(self._store, verb)))
@@ -242,7 +242,7 @@ class Disk:
 
     def fail_always(self) -> None:
         """Refuse every write from now on."""
-        self.fails = lambda write: True
+        self.fails = lambda _: True
 
     def fail_once(self) -> None:
         """Refuse the next write."""
@@ -251,7 +251,7 @@ class Disk:
 
     def heal(self) -> None:
         """Take writes again."""
-        self.fails = lambda write: False
+        self.fails = lambda _: False
 
 
 class Barrier:
