@@ -16,7 +16,7 @@ from bench.payloads import RUN_VALUES, WORKER_VALUES, records
 from bench.raw import raw_upsert
 from machines import Machine
 from machines.opening import InlineWorker
-from machines.run import Run
+from machines.run.run import Run
 from snapshots import open_store
 from snapshots.clock import SystemClock
 from snapshots.identifiers import new_run_id

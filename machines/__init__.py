@@ -22,11 +22,11 @@ from machines.errors import (
     UnsettledEffectError,
 )
 from machines.gates import OpenGate, gate
-from machines.host import TAKEN, Host
+from machines.host.host import TAKEN, Host
 from machines.opening import open_run
-from machines.recovery import Report, Restored
+from machines.recovery.decision import Report, Restored
+from machines.run.views import RunView
 from machines.timers import timeout
-from machines.views import RunView
 
 __all__ = [
     "TAKEN",

@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING, Any
 from statemachine import StateChart
 
 from machines.arguments import is_async
-from machines.calls import perform
 from machines.definition import Machine
 from machines.effects import Effect
 from machines.engine.queues import Answer
 from machines.engine.tree import drive
-from machines.entering import sender
 from machines.errors import (
     HostStoppedError,
     NeedsLoopError,
@@ -28,9 +26,11 @@ from machines.errors import (
 )
 from machines.lock import FileLock
 from machines.names import every_state
-from machines.recovery import decide
-from machines.run import Run
-from machines.workers import Halt
+from machines.recovery.decision import decide
+from machines.run.calls import perform
+from machines.run.inbox import sender
+from machines.run.run import Run
+from machines.run.worker import Halt
 from snapshots.clock import SystemClock
 from snapshots.errors import RunNotFoundError
 from snapshots.identifiers import check_run_id

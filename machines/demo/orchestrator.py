@@ -18,7 +18,7 @@ from machines.charts.checkout import Checkout
 from machines.charts.fulfilment import Fulfilment
 from machines.demo.lines import listen, tell
 from machines.errors import HostStoppedError, MachinesError
-from machines.views import view_of_row
+from machines.run.views import view_of_row
 from snapshots.codec import load
 from snapshots.errors import SnapshotsError
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from machines.definition import Chart
-    from machines.run import Run
+    from machines.run.run import Run
 
 MACHINES = (
     Machine(Checkout, name="checkout", failed=("refused",)),

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from machines.demo.receiver import ONCE
-from machines.views import RunView, view_of_row
+from machines.run.views import RunView, view_of_row
 from snapshots.codec import dump, load
 from snapshots.errors import RunNotFoundError, SnapshotsError
 from snapshots.inspection.queries import open_run_file

@@ -95,7 +95,11 @@ class ExternalQueue:
 
 def answer(trigger: TriggerData | None, result: object) -> None:
     """Give a result to whoever waits for this event, if anybody still does."""
-    waiter = trigger.future if trigger is not None else None
+    answer_waiter(trigger.future if trigger is not None else None, result)
+
+
+def answer_waiter(waiter: Any, result: object) -> None:
+    """Give a result to who waits, if anybody still does."""
     if waiter is not None and not waiter.done():
         waiter.set_result(result)
 

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from statemachine.exceptions import TransitionNotAllowed
 
 from machines.engine.nodes import Arrival, Keeper, MakeChild, Node
-from machines.engine.queues import Queued, answer, reject
+from machines.engine.queues import Queued, answer, answer_waiter, reject
 from machines.engine.triggers import make_trigger, readdress
 from machines.limits import PUMP_MACROSTEPS_MAX
 from snapshots.ledgers.timers import ResumePolicy, Timer, Timers
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from statemachine import StateChart
     from statemachine.event_data import TriggerData
@@ -60,7 +61,8 @@ class Tree:
         """How many macrosteps may still run before others have a chance."""
         self.policies: Mapping[str, ResumePolicy] = {}
         """What a delayed event does over a restart, by its id; `deadline` by default."""
-        self.resting: list[asyncio.Future[None]] = []
+        self.resting: list[Callable[[], object]] = []
+        """Called once the tree is at rest."""
 
     # -- what charts ask for ----------------------------------------------------------------
 
@@ -228,9 +230,8 @@ class Tree:
         finally:
             self.pumping = False
             resting, self.resting = self.resting, []
-            for waiter in resting:
-                if not waiter.done():
-                    waiter.set_result(None)
+            for rested in resting:
+                rested()
 
     async def _turn(self, node: Node) -> None:
         try:
@@ -288,7 +289,7 @@ class Tree:
         """Run the tree, or wait for who runs it, until it has nothing to do."""
         if self.pumping:
             rested = asyncio.get_running_loop().create_future()
-            self.resting.append(rested)
+            self.resting.append(partial(answer_waiter, rested, None))
             await rested
             return
         await self.pump()

@@ -179,5 +179,5 @@ def test_a_restart_imports_only_what_a_host_needs() -> None:
         env=environment(),
     )
     loaded = set(done.stdout.split())
-    assert "machines.host" in loaded
+    assert "machines.host.host" in loaded
     assert loaded & {"typer", "rich", "http.server", "sqlite3", "argparse"} == set()

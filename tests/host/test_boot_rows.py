@@ -8,7 +8,7 @@ from typing import Any
 import apsw
 import pytest
 
-import machines.host
+import machines.host.host
 from snapshots import SnapshotStore, open_store
 from tests.host.charts import Door, waiter
 from tests.host.world import World, settled
@@ -69,7 +69,7 @@ class Watched:
 def watched(monkeypatch: pytest.MonkeyPatch) -> Watched:
     """Return what watches the next host's store."""
     watched = Watched()
-    monkeypatch.setattr(machines.host, "open_store", watched.open_store)
+    monkeypatch.setattr(machines.host.host, "open_store", watched.open_store)
     return watched
 
 

@@ -105,7 +105,7 @@ async def test_it_is_refused_while_a_host_holds_the_file(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And a host is refused while a run is open without one."""
-    monkeypatch.setattr("machines.host.LOCK_PATIENCE_S", 0.0)
+    monkeypatch.setattr("machines.host.host.LOCK_PATIENCE_S", 0.0)
     async with Host(world.path, [Door], clock=world.clock) as host:
         run = await host.start(Door)
         with (

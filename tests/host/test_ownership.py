@@ -19,8 +19,8 @@ from tests.host.world import Outside, World, ended, ring, settled, statuses, unt
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Do not wait for a lock that nobody will give back."""
-    monkeypatch.setattr("machines.host.LOCK_PATIENCE_S", 0.0)
-    monkeypatch.setattr("machines.host.LOCK_RETRY_S", 0.005)
+    monkeypatch.setattr("machines.host.host.LOCK_PATIENCE_S", 0.0)
+    monkeypatch.setattr("machines.host.host.LOCK_RETRY_S", 0.005)
 
 
 async def test_a_second_host_is_refused_by_name(world: World) -> None:
@@ -38,7 +38,7 @@ async def test_a_host_waits_a_moment_for_a_run_without_a_host(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`open_run` holds the file for a moment only: a host that opens then gets it."""
-    monkeypatch.setattr("machines.host.LOCK_PATIENCE_S", 5.0)
+    monkeypatch.setattr("machines.host.host.LOCK_PATIENCE_S", 5.0)
     with world.opened(read_only=False) as store:
         held = open_run(store, Door, "a")
         held.__enter__()

@@ -11,8 +11,8 @@ from statemachine import HistoryState, State, StateChart
 
 from machines import Machine, Restored
 from machines.errors import UnknownMachineError, UnresumedError
-from machines.recovery import read as read_blob
-from machines.run import Run
+from machines.recovery.decision import read as read_blob
+from machines.run.run import Run
 from snapshots.errors import DecodeError, RunNotFoundError
 from tests.host.charts import Door, Review, Trunk, careful, mailer, waiter
 from tests.host.world import Outside, World, at_rest, ended, resident, settled, until

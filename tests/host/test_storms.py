@@ -832,7 +832,7 @@ async def test_a_call_that_swallows_its_cancellation_does_not_hold_a_stop(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Stopping takes its grace and a bounded while more; the call is in doubt afterwards."""
-    monkeypatch.setattr("machines.working.ENDING_S", 0.05)
+    monkeypatch.setattr("machines.host.workshop.ENDING_S", 0.05)
     release = asyncio.Event()
 
     async def stubborn() -> None:

@@ -299,7 +299,7 @@ async def test_the_alarm_reads_the_clock_again_while_it_waits(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It sleeps in slices: a clock that steps to the due time is noticed, nobody rings for it."""
-    monkeypatch.setattr("machines.alarm.TIMER_SLICE_MS", 5)
+    monkeypatch.setattr("machines.host.alarm.TIMER_SLICE_MS", 5)
     chart = waiter(7_200)
     async with world.host(chart) as host:
         run = await host.start(chart)

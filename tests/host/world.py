@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from machines import Host
-from machines.run import Run
+from machines.run.run import Run
 from snapshots import SnapshotStore, open_store
 from snapshots.records import StoredRun
 from snapshots.testing import ManualClock

@@ -28,8 +28,11 @@ TRESPASSERS = {
         "No backend imports another",
     ),
     "snapshots/storage/backends/sqlite.py": ("", "No backend imports another"),
+    "machines/lock.py": ("", "Within machines, imports point down"),
+    "machines/recovery.py": ("", "Within machines, imports point down"),
+    "machines/run.py": ("", "Within machines, imports point down"),
     "machines/newcomer.py": ("", "Within machines, imports point down"),
-    "machines/definition.py": ("import machines.host", "Within machines, imports point down"),
+    "machines/definition.py": ("import machines.host.host", "Within machines, imports point down"),
     "machines/host.py": (
         "import statemachine",
         "Host, run and recovery never import statemachine",

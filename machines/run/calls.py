@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from machines.effects import Done, Effect, NotDone
 from machines.errors import UnsettledEffectError
-from machines.quiet import waits_for
-from machines.workers import UNSAVED
+from machines.run.activity import waits_for
+from machines.run.worker import UNSAVED
 from snapshots.errors import LimitError, SnapshotsError, StorageError
 from snapshots.limits import BLOB_BYTES_MAX
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from machines.engine.nodes import Call
-    from machines.run import Run
+    from machines.run.run import Run
     from snapshots.ledgers.effects import EffectRow
 
 Data = dict[str, Any]

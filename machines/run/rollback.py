@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from machines.binding.rebuilding import grow, resume
 from machines.engine.queues import reject, reject_waiter
 from machines.errors import RunFinishedError
-from machines.quiet import calls_begun, take_as_begun
-from machines.waiters import drop_arrivals, drop_event, give_back, unsaved_waiting, waiters_of
-from machines.workers import UNSAVED, Halt
+from machines.run.activity import calls_begun, take_as_begun
+from machines.run.waiters import drop_arrivals, drop_event, give_back, unsaved_waiting, waiters_of
+from machines.run.worker import UNSAVED, Halt
 
 if TYPE_CHECKING:
     from machines.engine.queues import Queued
-    from machines.run import Run
+    from machines.run.run import Run
     from snapshots.errors import SnapshotsError
 
 

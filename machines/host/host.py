@@ -8,10 +8,6 @@ from contextlib import ExitStack
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Self
 
-from machines import entering
-from machines.alarm import Alarm
-from machines.booting import boot
-from machines.calls import decide_by_hand
 from machines.definition import Machine
 from machines.errors import (
     DefinitionError,
@@ -19,6 +15,10 @@ from machines.errors import (
     HostStoppedError,
     UnknownMachineError,
 )
+from machines.host.alarm import Alarm
+from machines.host.boot import boot
+from machines.host.live_runs import Residents
+from machines.host.workshop import Workshop
 from machines.limits import (
     GRACE_S,
     LOCK_PATIENCE_S,
@@ -27,11 +27,11 @@ from machines.limits import (
     SWEEP_PAUSE_S,
 )
 from machines.lock import FileLock, holder_name
-from machines.residents import Residents
-from machines.reviving import revival
-from machines.run import Run
-from machines.views import view_of_row, view_of_run
-from machines.working import Workshop
+from machines.recovery.revival import revival
+from machines.run import inbox as entering
+from machines.run.calls import decide_by_hand
+from machines.run.run import Run
+from machines.run.views import view_of_row, view_of_run
 from snapshots import open_store
 from snapshots.clock import SystemClock
 from snapshots.errors import (
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from machines.definition import Chart
     from machines.gates import OpenGate
-    from machines.views import RunView
+    from machines.run.views import RunView
     from snapshots.clock import Clock
     from snapshots.records import RunHeader, Status
 

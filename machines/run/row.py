@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from machines.binding.capturing import node_bytes
-from machines.forms import check_form
+from machines.recovery.form import check_form
 from machines.shape import shape_bytes
 from snapshots.layout import join
 from snapshots.records import RunHeader, StoredRun

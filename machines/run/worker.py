@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from machines.engine.nodes import Call
-    from machines.run import Run
+    from machines.run.run import Run
     from snapshots.errors import SnapshotsError
 
 UNSAVED = (StorageError, ConflictError, RunNotFoundError)

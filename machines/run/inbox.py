@@ -15,7 +15,7 @@ from snapshots.errors import InvalidKeyError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from machines.run import Run
+    from machines.run.run import Run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

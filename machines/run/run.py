@@ -10,7 +10,6 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from machines import mending
 from machines.binding.capturing import read_arrival, tree_fields
 from machines.binding.planting import make_child, plant
 from machines.binding.rebuilding import grow, grow_arrival, resume
@@ -20,11 +19,19 @@ from machines.engine.tree import Tree
 from machines.engine.triggers import make_trigger
 from machines.errors import MachinesError, RunFinishedError
 from machines.gates import OpenGate, open_gates
-from machines.ledgers import Ledgers
-from machines.quiet import in_flight, nodes_of, parked, state_without_work, take_as_begun, waits_for
-from machines.rows import Row, verify
-from machines.waiters import tell_all
-from machines.workers import UNSAVED, Halt, Worker
+from machines.run import rollback as mending
+from machines.run.activity import (
+    in_flight,
+    nodes_of,
+    parked,
+    state_without_work,
+    take_as_begun,
+    waits_for,
+)
+from machines.run.ledgers import Ledgers
+from machines.run.row import Row, verify
+from machines.run.waiters import tell_all
+from machines.run.worker import UNSAVED, Halt, Worker
 from snapshots.errors import DecodeError, SnapshotsError
 from snapshots.limits import NO_TIMER_MS
 
@@ -33,7 +40,7 @@ if TYPE_CHECKING:
 
     from machines.definition import Machine
     from machines.engine.nodes import Call, Node
-    from machines.entering import Incoming
+    from machines.run.inbox import Incoming
     from snapshots.clock import Clock
     from snapshots.records import RunHeader, Status, StoredRun
     from snapshots.store import SnapshotStore
@@ -208,8 +215,7 @@ class Run:
 
     def when_quiet(self, function: Callable[[], object]) -> None:
         """Have a function called once the tree has come to rest."""
-        rest: Any = _Rest(lambda: self.post(function))
-        self.tree.resting.append(rest)
+        self.tree.resting.append(lambda: self.post(function))
 
     # -- the tree's keeper ----------------------------------------------------------------------
 
@@ -282,7 +288,7 @@ class Run:
         self.wake()
 
     def failed(self, node: Node, item: Queued | None, error: Exception) -> bool:
-        """Mend the run after an exception left a macrostep; see `machines.mending`."""
+        """Mend the run after an exception left a macrostep; see `machines.run.rollback`."""
         del node
         return mending.failed(self, item, error)
 
@@ -380,19 +386,3 @@ class Run:
         if status == "live":
             return list(arrivals)
         return [arrival for arrival in arrivals if arrival.item.trigger.future is None]
-
-
-class _Rest:
-    """Stands among those who wait for the tree to rest."""
-
-    def __init__(self, function: Callable[[], None]) -> None:
-        self._function = function
-
-    def done(self) -> bool:
-        """Whether nothing is to be called: never."""
-        return False
-
-    def set_result(self, result: object) -> None:
-        """Call the function."""
-        del result
-        self._function()

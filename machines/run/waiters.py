@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from machines.engine.queues import reject
-from machines.quiet import nodes_of
+from machines.run.activity import nodes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,9 +65,8 @@ def tell_all(tree: Tree, error: BaseException) -> None:
         current = node.engine.current
         reject(current.trigger if current is not None else None, error)
     resting, tree.resting = tree.resting, []
-    for waiter in resting:
-        if not waiter.done():
-            waiter.set_result(None)
+    for rested in resting:
+        rested()
 
 
 def _queued(tree: Tree) -> Iterator[Queued]:

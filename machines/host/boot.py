@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from machines.errors import MachinesError, UnknownMachineError
 from machines.limits import BOOT_SLICE_ROWS
-from machines.recovery import Report, decide, drifted
+from machines.recovery.decision import Report, decide, drifted
 from snapshots.errors import FencedError, SnapshotsError
 
 if TYPE_CHECKING:

@@ -9,19 +9,19 @@ from contextvars import copy_context
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from machines.calls import perform
 from machines.effects import CallTimeoutError
 from machines.engine.tree import drive_once
 from machines.engine.turns import outside_context
 from machines.limits import ENDING_S, PLAIN_THREADS_MAX, THREADS_MAX
-from machines.mending import interrupted, put_back
-from machines.workers import Halt
+from machines.run.calls import perform
+from machines.run.rollback import interrupted, put_back
+from machines.run.worker import Halt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from machines.engine.nodes import Call
-    from machines.run import Run
+    from machines.run.run import Run
 
 Key = tuple[str, str, str]
 """Run id, path of the chart, invoke id."""

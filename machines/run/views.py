@@ -10,7 +10,7 @@ from snapshots.codec import load
 from snapshots.errors import DecodeError
 
 if TYPE_CHECKING:
-    from machines.run import Run
+    from machines.run.run import Run
     from snapshots.records import RunHeader, Status, StoredRun
 
 

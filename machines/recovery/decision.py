@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from machines.errors import DriftError, RunFinishedError, UnknownMachineError, UnresumedError
-from machines.forms import check_form
+from machines.recovery.form import check_form
 from machines.shape import drift
 from snapshots.codec import load
 from snapshots.errors import DecodeError

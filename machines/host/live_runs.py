@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from machines.entering import declared_delay, sender
+from machines.engine.queues import answer_waiter
 from machines.errors import (
     EventRefusedError,
     HostStoppedError,
@@ -15,8 +15,9 @@ from machines.errors import (
     RunFinishedError,
 )
 from machines.limits import SAVE_RETRY_MS, SAVE_RETRY_MS_MAX
-from machines.recovery import Report, decide, read
-from machines.run import Run
+from machines.recovery.decision import Report, decide, read
+from machines.run.inbox import declared_delay, sender
+from machines.run.run import Run
 from snapshots.errors import (
     FencedError,
     RevisionConflictError,
@@ -29,10 +30,10 @@ from snapshots.errors import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from machines.alarm import Alarm
     from machines.definition import Machine
     from machines.engine.nodes import Call
-    from machines.working import Workshop
+    from machines.host.alarm import Alarm
+    from machines.host.workshop import Workshop
     from snapshots.clock import Clock
     from snapshots.records import RunHeader, StoredRun
     from snapshots.store import SnapshotStore
@@ -99,7 +100,7 @@ class Residents:
             if is_quiet or not (quiet or declared_delay(live, event)):
                 return live
             rested = asyncio.get_running_loop().create_future()
-            tree.resting.append(rested)
+            tree.resting.append(partial(answer_waiter, rested, None))
             live.wake()
             if live.paused and live.trouble is not None:
                 raise live.trouble

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from machines.errors import RunFinishedError, UnknownMachineError
-from machines.recovery import Decision, drifted, read
+from machines.recovery.decision import Decision, drifted, read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

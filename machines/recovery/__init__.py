@@ -1,0 +1,1 @@
+"""Stored runs and what becomes of them: pure, nothing is built or written."""
