@@ -245,6 +245,7 @@ def _check(machine: Machine) -> None:
         )
     if machine.context is not None:
         _check_context(machine.name, machine.context)
+    _check_effects(machine)
     policies = get_args(ResumePolicy)
     strange = {key: said for key, said in machine.resume.items() if said not in policies}
     if strange:
@@ -258,6 +259,21 @@ def _check(machine: Machine) -> None:
             f"failed={unknown!r} are not final states of the chart",
             f"name some of {sorted(finals)!r}",
         )
+
+
+def _check_effects(machine: Machine) -> None:
+    """Refuse an effect, or a probe, that is named after a method that there is not."""
+    for state in every_state(list(machine.chart.states)):
+        for spec in state.invoke:
+            source = getattr(spec.func, "_invoke_handler", None)
+            if getattr(source, "durable_kind", None) != "effect":
+                continue
+            for name in (getattr(source, "fn", None), getattr(source, "probe", None)):
+                owners = (machine.chart, machine.context)
+                if isinstance(name, str) and not any(hasattr(owner, name) for owner in owners):
+                    reason = f"state {state.id!r} invokes {name!r}, which is no method of it"
+                    hint = "name a method of the chart or of its context, or give a function"
+                    raise DefinitionError(machine.name, reason, hint)
 
 
 def _check_context(name: str, context: type) -> None:

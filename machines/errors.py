@@ -163,15 +163,20 @@ class GateClosedError(EventRefusedError):
 
 
 class RunFinishedError(MachinesError):
-    """The run is not live: it takes no events and cannot be cancelled."""
+    """The status of the run does not allow what was asked."""
 
     def __init__(self, run_id: str, status: str) -> None:
-        hint = "revive it first" if status in ("lost", "drifted") else "start a new run to go on"
-        super().__init__(
-            f"run {run_id!r} is {status} and takes nothing more; {hint}",
-            run_id=run_id,
-            status=status,
-        )
+        hint = _NEXT.get(status, "it takes nothing more; start a new run to go on")
+        super().__init__(f"run {run_id!r} is {status}: {hint}", run_id=run_id, status=status)
+
+
+_NEXT = {
+    "live": "there is nothing to revive",
+    "lost": "revive it first",
+    "drifted": "revive it first, with the chart that wrote it",
+    "error": "revive it once what it died of is mended, or start a new run",
+}
+"""What to do about a run in a status, where it is not over for good."""
 
 
 class HostLockedError(MachinesError):

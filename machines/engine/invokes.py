@@ -216,7 +216,11 @@ class Invokes(InvokeManager):
     def _start_call(self, invoke: Invoke, callback: CallbackWrapper, source: Any) -> None:
         context = invoke.context
         assert context is not None
-        handler = fresh(source)
+        try:
+            handler = fresh(source)
+        except Exception as error:  # noqa: BLE001 - a handler that cannot be made: told, as a child is
+            self._fail(invoke, error)
+            return
         spec = None
         if invoke.kind == "effect":
             spec = handler

@@ -22,6 +22,7 @@ from machines import Machine, capture, child, rebuild
 from machines.binding import start
 from machines.binding.capturing import read_node
 from machines.definition import parameters_of, takes_model
+from machines.effects import effect
 from machines.errors import DefinitionError
 from snapshots.codec import persistent
 from snapshots.errors import DecodeError, EncodeError
@@ -140,6 +141,20 @@ def history_without_default() -> type[StateChart[Any]]:
     return Lost
 
 
+def named_effect(name: str) -> type[StateChart[Any]]:
+    """Return a chart whose effect is named."""
+
+    class Named(StateChart):
+        busy = State(initial=True, invoke=effect(name))
+        over = State(final=True)
+        done_invoke_busy = busy.to(over)
+
+        def known(self) -> None:
+            """Do nothing."""
+
+    return Named
+
+
 def value_of_no_known_type() -> type[StateChart[Any]]:
     """Return a chart with a state value that no snapshot could hold."""
 
@@ -240,6 +255,11 @@ REFUSED: dict[str, tuple[Callable[[], object], str, str]] = {
         lambda: Machine(Order, types=(First, Second)),
         "its types cannot all be stored",
         "leave that one out",
+    ),
+    "an effect that is no method": (
+        lambda: Machine(named_effect("nope")),
+        "state 'busy' invokes 'nope', which is no method of it",
+        "name a method of the chart or of its context",
     ),
     "a policy that there is not": (
         lambda: Machine(Order, resume={"pay": "later"}),  # type: ignore[dict-item]  # what is refused
@@ -627,3 +647,8 @@ def test_several_names_may_come_in_any_collection() -> None:
     machine = Machine(Order, failed=["refused"], types=[Payment, Means], transient=["client"])
     assert machine.failed == ("refused",)
     assert machine.transient == frozenset({"client"})
+
+
+def test_an_effect_may_be_named_after_a_method() -> None:
+    """A name that the chart has is taken."""
+    assert Machine(named_effect("known")).name == "Named"
