@@ -750,7 +750,6 @@ def broken_backoff(attempt: int) -> float:
     [
         {"idempotent": True, "retries": 2, "backoff": broken_backoff},
         {"retry_on": UnreachableError, "retries": 2, "backoff": broken_backoff},
-        {"probe": "no_such_method"},
     ],
 )
 async def test_what_is_wrong_around_a_call_breaks_that_effect_alone(
