@@ -158,3 +158,10 @@ def test_a_block_can_import_both_packages(tmp_path: Path) -> None:
     """An example finds the packages of this checkout, installed or not."""
     finished = run_block("import machines, snapshots\nprint(snapshots.__file__)", tmp_path)
     assert Path(finished.stdout.strip()).is_relative_to(ROOT), finished.stderr
+
+
+def test_every_link_of_the_readme_leads_somewhere() -> None:
+    """A promise links to its tests, and they are there."""
+    links = re.findall(r"\]\((?!http)([^)#]+)\)", README.read_text(encoding="utf-8"))
+    assert len(links) > 12
+    assert [link for link in links if not (ROOT / link).exists()] == []
