@@ -141,7 +141,7 @@ def count(sql, bindings):
 database = open_database(sys.argv[1], application_id=APPLICATION_ID, known_schema=1)
 database.trace_statements(count)
 migrate(database)
-print("done")
+print("done", flush=True)
 os._exit(0)
 """
 
