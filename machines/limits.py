@@ -18,9 +18,7 @@ GRACE_S: Final = 10.0
 SAVE_RETRY_MS: Final = 50
 SAVE_RETRY_MS_MAX: Final = 5_000
 SWEEP_INTERVAL_S: Final = 3_600.0
-SWEEP_SLICE_ROWS: Final = 50
 SWEEP_PAUSE_S: Final = 0.005
-MAILBOX_INTERVAL_S: Final = 0.1
 THREADS_MAX: Final = 32
 """Blocking effects that one host calls at a time; the next ones wait with their intent."""
 PLAIN_THREADS_MAX: Final = 256

@@ -68,3 +68,8 @@ def _name_all(chart: type[StateChart[Any]]) -> Names:
         of[id(state)] = name
         states[name] = state
     return Names(of, states)
+
+
+def path_below(path: str, invoke: str) -> str:
+    """Return the path of the chart that an invocation is, in the chart at `path`."""
+    return f"{path}/{invoke}" if path else invoke

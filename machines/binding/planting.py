@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from statemachine.io.actions import _ensure_writable_target
 from statemachine.io.invoke import VALID_INVOKE_TYPES, Invoker, _InvokeSession
@@ -20,16 +20,6 @@ if TYPE_CHECKING:
 
     from machines.engine.invocations import Invoke
     from machines.engine.tree import Tree
-
-
-class ChildSource(Protocol):
-    """What a state invokes as a chart of its own (see `machines.children`)."""
-
-    chart: type[StateChart[Any]]
-    forward: bool
-
-    def model_for(self, parent: StateChart[Any], kwargs: Mapping[str, Any]) -> object | None:
-        """Return the child's model, or None for a plain one."""
 
 
 def new_node(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from machines.names import Names, names_of
+from machines.names import Names, names_of, path_below
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -120,7 +120,7 @@ class Node:
     def path(self) -> str:
         """Where the chart is in the tree: invoke ids from the root down."""
         above = self.parent.path if self.parent is not None else ""
-        return f"{above}/{self.id}" if above else self.id
+        return path_below(above, self.id)
 
     @property
     def names(self) -> Names:

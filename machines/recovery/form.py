@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from machines.names import path_below
 from snapshots.errors import DecodeError
 
 if TYPE_CHECKING:
@@ -287,5 +288,5 @@ def _has_ended(invoke: dict[str, Any]) -> bool:
 def _walk(path: str, node: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     found = [(path, node)]
     for key, below in node.get("children", {}).items():
-        found += _walk(f"{path}/{key}" if path else key, below)
+        found += _walk(path_below(path, key), below)
     return found

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from machines.effects import Effect
 from machines.engine.invokes import source_of
 from machines.engine.turns import INITIAL
+from machines.names import path_below
 from snapshots.ledgers.deliveries import Deliveries
 from snapshots.ledgers.effects import EffectRow, Effects
 from snapshots.ledgers.trail import Trail
@@ -44,7 +45,7 @@ class Ledgers:
     def _learn(self, path: str, node: dict[str, Any]) -> None:
         self._last[path] = list(node.get("configuration", ()))
         for key, below in node.get("children", {}).items():
-            self._learn(f"{path}/{key}" if path else key, below)
+            self._learn(path_below(path, key), below)
 
     def fields(self, codec: Codec) -> dict[str, bytes]:
         """Return the ledgers as JSON, by their names in a blob; empty ones are left out."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from machines.gates import OpenGate
+from machines.names import path_below
 from snapshots.codec import load
 from snapshots.errors import DecodeError
 
@@ -76,5 +77,5 @@ def _gates(path: str, node: dict[str, Any]) -> list[OpenGate]:
         if i.get("kind") == "gate" and not (i.get("sent") or i.get("cancelled"))
     ]
     for key, below in node.get("children", {}).items():
-        found += _gates(f"{path}/{key}" if path else key, below)
+        found += _gates(path_below(path, key), below)
     return found
