@@ -22,7 +22,7 @@ from machines.errors import (
     UnsettledEffectError,
 )
 from machines.gates import OpenGate, gate
-from machines.host.host import TAKEN, Host
+from machines.host import TAKEN, Host
 from machines.opening import open_run
 from machines.recovery.decision import Report, Restored
 from machines.run.views import RunView
