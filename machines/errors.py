@@ -9,7 +9,9 @@ MachinesError(Exception)
 ├── UnsettledEffectError       an effect whose outcome must be decided first
 ├── EffectNotFoundError        no such effect in the run
 ├── EventRefusedError          an event that the run cannot take
-│   └── GateClosedError        no open gate of that name, or it does not take the event
+│   ├── GateClosedError        no open gate of that name, or it does not take the event
+│   └── AmbiguousGateError     several open gates of that name
+├── ChildExistsError           a chart spawns a child under an id that is in use
 ├── RunFinishedError           a run that takes nothing more
 ├── HostLockedError            another host holds the file
 ├── HostStoppedError           the host takes no new work
@@ -160,6 +162,32 @@ class GateClosedError(EventRefusedError):
         )
         self.gate = self.fields["gate"] = gate
         self.open_gates = self.fields["open_gates"] = open_gates
+
+
+class AmbiguousGateError(EventRefusedError):
+    """Several charts of the run have a gate open under that key."""
+
+    def __init__(self, run_id: str, gate: str, event: str, addresses: tuple[str, ...]) -> None:
+        super().__init__(
+            run_id,
+            event,
+            f"gate {gate!r} is open in several charts",
+            f"name one of them: {', '.join(map(repr, addresses))}",
+        )
+        self.gate = self.fields["gate"] = gate
+        self.addresses = self.fields["addresses"] = addresses
+
+
+class ChildExistsError(MachinesError):
+    """A chart spawns a child under an id that a child of its has."""
+
+    def __init__(self, machine: str, child: str) -> None:
+        super().__init__(
+            f"chart {machine!r} has a child {child!r} already; give the new one another id, or "
+            "wait until the end of the first was taken",
+            machine=machine,
+            child=child,
+        )
 
 
 class RunFinishedError(MachinesError):

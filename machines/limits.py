@@ -11,6 +11,9 @@ TIMER_SLICE_MS: Final = 1_000
 STALE_ALARMS_MAX: Final = 1_000
 """Places in the alarm's order that nothing waits at, beyond as many as something does."""
 DELIVERY_CHARS_MAX: Final = 200
+REFUSAL_CHARS_MAX: Final = 500
+"""How much of what a gate's model says against an answer is told."""
+CHILD_ID_CHARS_MAX: Final = 200
 ENDING_S: Final = 2.0
 """How long a stopping host waits for tasks that it has cancelled."""
 GRACE_S: Final = 10.0

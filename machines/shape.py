@@ -138,10 +138,11 @@ def _invoke(
         source = source._invoke_handler  # noqa: SLF001 - pinned
     chart = getattr(source, "chart", source)
     if isinstance(chart, type) and issubclass(chart, StateChart):
+        word = "children" if getattr(source, "durable_kind", "") == "nursery" else "child"
         if chart in above:
-            return "child:recursive"
+            return f"{word}:recursive"
         children[place] = inner = _shape(chart, above)
-        return f"child:{_digest(inner)}"
+        return f"{word}:{_digest(inner)}"
     if isinstance(source, InvokeGroup):
         return f"group:{len(source._callables)}"  # noqa: SLF001 - pinned
     if isinstance(source, _Timeout):

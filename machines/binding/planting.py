@@ -10,6 +10,7 @@ from statemachine.io.invoke import VALID_INVOKE_TYPES, Invoker, _InvokeSession
 from machines.binding.capturing import fields_of
 from machines.definition import Machine, takes_model
 from machines.engine.engines import construct
+from machines.engine.invocations import numbered_under
 from machines.engine.nodes import Node
 from machines.engine.shared_state import Shared
 
@@ -118,12 +119,14 @@ def _number_on(child: Node, source: Any) -> None:
     child.fixed = has_given_id(source)
     if child.fixed and child.parent is not None:
         above = child.parent.engine.invokes
-        child.engine.invokes.spawned = max(above.floors.get(child.id, 0), above.spawned)
+        floor = above.floors.get(numbered_under(child.id), 0)
+        child.engine.invokes.spawned = max(floor, above.spawned)
 
 
 def has_given_id(source: Any) -> bool:
-    """Whether what is invoked names its own id."""
-    return getattr(source, "invoke_id", None) is not None
+    """Whether what is invoked names its own id, or its chart gives one to each that it spawns."""
+    spawns = getattr(source, "durable_kind", None) == "nursery"
+    return spawns or getattr(source, "invoke_id", None) is not None
 
 
 def handle_of(source: Any, child: Node | None) -> Any:

@@ -7,7 +7,9 @@ from typing import Any, Literal
 
 from statemachine.invoke import InvokeContext
 
-Kind = Literal["call", "effect", "gate", "child", "timeout"]
+Kind = Literal["call", "effect", "gate", "child", "timeout", "nursery"]
+SPAWNED = ".@"
+"""What stands between the state of a nursery and the id that its chart gave to a child."""
 
 
 @dataclass
@@ -37,6 +39,11 @@ class Marked:
     """Which of the state's invokes it is, once it is numbered."""
     attempt: int = 1
 
+    @property
+    def given_id(self) -> str | None:
+        """The id that its chart gave to a child that it spawned; None for what a state invokes."""
+        return given_id(self.id or "")
+
 
 @dataclass(slots=True)
 class Invoke:
@@ -61,3 +68,23 @@ class Invoke:
     def live(self) -> bool:
         """Whether something of it is still to come."""
         return not (self.sent or self.terminated or self.cancelled)
+
+    @property
+    def given_id(self) -> str | None:
+        """The id that its chart gave to a child that it spawned; None for what a state invokes."""
+        return given_id(self.id)
+
+
+def given_id(invoke: str) -> str | None:
+    """Return the id that a chart gave to a child that it spawned, None for any other invocation."""
+    _, found, given = invoke.partition(SPAWNED)
+    return given if found else None
+
+
+def numbered_under(invoke: str) -> str:
+    """Return where the numbers used below a chart of a given id are kept, so that none returns.
+
+    The children of a nursery share one place: their ids may be without end.
+    """
+    state, found, _ = invoke.partition(SPAWNED)
+    return state + found

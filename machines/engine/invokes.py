@@ -21,7 +21,7 @@ from statemachine.invoke import (
 )
 from statemachine.io.invoke import Invoker
 
-from machines.engine.invocations import Context, Invoke, Kind, Marked
+from machines.engine.invocations import Context, Invoke, Kind, Marked, numbered_under
 from machines.engine.nodes import Call
 from machines.engine.queues import Queued
 from machines.engine.triggers import make_trigger
@@ -120,10 +120,12 @@ class Invokes(InvokeManager):
                 self.marked.append(mark)
                 continue
             for index, callback in enumerate(self.callbacks(mark.state)):
-                self.spawned += 1
                 source, kind = source_of(callback), kind_of(callback)
+                if kind == "nursery" and self._is_open(mark.state, index):
+                    continue
+                self.spawned += 1
                 name = getattr(source, "invoke_id", None) or f"{mark.state}.{self.spawned}"
-                if kind in ("timeout", "gate"):
+                if kind in ("timeout", "gate", "nursery"):
                     invoke = Invoke(name, mark.state, index, kind, mark.kwargs)
                     self.active[name] = invoke
                     self.hold(invoke, source)
@@ -133,11 +135,16 @@ class Invokes(InvokeManager):
                 numbered.append((made, source))
         return numbered
 
+    def _is_open(self, state: str, index: int) -> bool:
+        """Whether a nursery is active: some internal transitions enter a state they never left."""
+        nurseries = (i for i in self.active.values() if i.kind == "nursery" and i.live)
+        return any((i.state, i.index) == (state, index) for i in nurseries)
+
     def hold(self, invoke: Invoke, source: Any) -> None:
         """Give an invocation what it keeps in the snapshot alone: a due time, a gate's address."""
         if invoke.kind == "timeout":
             self._set_timeout(invoke, source)
-        else:
+        elif invoke.kind == "gate":
             invoke.extra = source.describe(self.node, invoke)
 
     def callbacks(self, state: str) -> list[CallbackWrapper]:
@@ -157,6 +164,8 @@ class Invokes(InvokeManager):
             mark = self.marked.pop(0)
             assert mark.id is not None
             kind = kind_of(self.callbacks(mark.state)[mark.index])
+            if kind == "nursery":
+                kind = "child"  # the nursery itself is active since it was numbered
             invoke = Invoke(mark.id, mark.state, mark.index, kind, mark.kwargs, mark.attempt)
             self.active[invoke.id] = invoke
             self.begin(invoke)
@@ -207,6 +216,8 @@ class Invokes(InvokeManager):
     def _start_child(self, invoke: Invoke, source: Any) -> None:
         try:
             invoke.handler = self.node.tree.make_child(self.node, invoke, source)
+            if invoke.given_id is not None:
+                invoke.kwargs = {}  # they are in the child's model now
         except Exception as error:  # noqa: BLE001 - the library tells the parent, so do we
             half_made = self.node.children.pop(invoke.id, None)
             if half_made in self.node.tree.turn:
@@ -242,9 +253,11 @@ class Invokes(InvokeManager):
         self.node.tree.keeper.start(started)
 
     def _fail(self, invoke: Invoke, error: Exception) -> None:
-        tree = self.node.tree
-        trigger = make_trigger(self.node.chart, "error.execution", kwargs={"error": error})
+        tree, given = self.node.tree, invoke.given_id
+        told = {"error": error} if given is None else {"error": error, "child": given}
+        trigger = make_trigger(self.node.chart, "error.execution", kwargs=told)
         self.end(invoke, Queued(tree.now(), tree.number(), trigger))
+        invoke.cancelled = given is not None
 
     def end(self, invoke: Invoke, item: Queued) -> None:
         """Take the end of an invocation: its event, and the flags that say so, in one step."""
@@ -291,6 +304,8 @@ class Invokes(InvokeManager):
         if child is not None and child.finished and event.startswith("done.invoke."):
             remember_numbers(child)
             del self.node.children[child.id]
+            if child.is_spawned:
+                del self.active[child.id]
 
     def _cleanup(self) -> None:
         ended = [key for key, i in self.active.items() if i.terminated and i.cancelled]
@@ -303,8 +318,9 @@ class Invokes(InvokeManager):
 def remember_numbers(node: Node) -> None:
     """Keep the numbers that were used below a given id: they are parts of idempotency keys."""
     if node.fixed and node.parent is not None:
+        place, floors = numbered_under(node.id), node.parent.engine.invokes.floors
         highest = max(below.engine.invokes.spawned for below in node.walk())
-        node.parent.engine.invokes.floors[node.id] = highest
+        floors[place] = max(floors.get(place, 0), highest)
         node.parent.fragment = None
 
 

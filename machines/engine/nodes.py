@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from machines.engine.invocations import given_id
 from machines.names import Names, names_of, path_below
 
 if TYPE_CHECKING:
@@ -121,6 +122,11 @@ class Node:
         """Where the chart is in the tree: invoke ids from the root down."""
         above = self.parent.path if self.parent is not None else ""
         return path_below(above, self.id)
+
+    @property
+    def is_spawned(self) -> bool:
+        """Whether its parent spawned it by an id of its own, into a nursery."""
+        return given_id(self.id) is not None
 
     @property
     def names(self) -> Names:

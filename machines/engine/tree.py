@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from statemachine.exceptions import TransitionNotAllowed
 
+from machines.engine.invocations import given_id
 from machines.engine.nodes import Arrival, Keeper, MakeChild, Node
 from machines.engine.queues import Queued, answer, answer_waiter, reject
 from machines.engine.triggers import make_trigger, readdress
@@ -281,9 +282,10 @@ class Tree:
         invokes = node.parent.engine.invokes
         record = invokes.active.get(node.id)
         if record is not None and not record.cancelled:
-            event, data = f"done.invoke.{node.id}", {"data": node.output}
-            trigger = make_trigger(node.parent.chart, event, kwargs=data)
-            invokes.end(record, Queued(self.now(), self.number(), trigger))
+            data = {"data": node.output, **_told_of(node)}
+            trigger = make_trigger(node.parent.chart, f"done.invoke.{node.id}", kwargs=data)
+            without = node.id if node.is_spawned else None
+            invokes.end(record, Queued(self.now(), self.number(), trigger, without))
 
     async def at_rest(self) -> None:
         """Run the tree, or wait for who runs it, until it has nothing to do."""
@@ -311,6 +313,14 @@ class Tree:
     def is_sync(self) -> bool:
         """Whether every chart of the tree runs without awaiting anything."""
         return self.root is None or all(not node.engine.is_async for node in self.root.walk())
+
+
+def _told_of(node: Node) -> dict[str, Any]:
+    """Return what its parent is told of a child that it spawned: which one, and how it ended."""
+    if not node.is_spawned:
+        return {}
+    ended = [node.names.name(state) for state in node.chart.configuration if state.final]
+    return {"child": given_id(node.id), "ended": ended}
 
 
 def drive(tree: Tree) -> None:

@@ -118,7 +118,7 @@ _invoke: Final = _record(
         "id": _text,
         "state": _text,
         "index": _whole,
-        "kind": _one_of("call", "effect", "gate", "child", "timeout"),
+        "kind": _one_of("call", "effect", "gate", "child", "timeout", "nursery"),
         "attempt": _whole,
     },
     {
