@@ -1,6 +1,7 @@
 """State machines that survive crashes: python-statemachine charts, kept in one SQLite file."""
 
 from machines.binding import Snapshot, capture, rebuild
+from machines.books import ledgers_of
 from machines.children import (
     child,
     children,
@@ -26,26 +27,31 @@ from machines.errors import (
     IllegalConfigurationError,
     MachinesError,
     MicrostepLimitError,
+    MigrationRefusedError,
     NeedsLoopError,
     RunFinishedError,
     UnknownMachineError,
     UnsettledEffectError,
 )
 from machines.gates import OpenGate, gate
-from machines.host import TAKEN, Host
+from machines.host import Host
+from machines.migrations import Draft, Migration
 from machines.opening import open_run
 from machines.parameters import Parameter
 from machines.recovery.decision import Report, Restored
 from machines.run.views import RunView
+from machines.run.waiters import STALE, TAKEN, Receipt
 from machines.timers import timeout
 
 __all__ = [
+    "STALE",
     "TAKEN",
     "AmbiguousGateError",
     "ChildExistsError",
     "Context",
     "DefinitionError",
     "Done",
+    "Draft",
     "DriftError",
     "EffectNotFoundError",
     "EventRefusedError",
@@ -57,10 +63,13 @@ __all__ = [
     "Machine",
     "MachinesError",
     "MicrostepLimitError",
+    "Migration",
+    "MigrationRefusedError",
     "NeedsLoopError",
     "NotDone",
     "OpenGate",
     "Parameter",
+    "Receipt",
     "Report",
     "Restored",
     "RunFinishedError",
@@ -74,6 +83,7 @@ __all__ = [
     "children",
     "effect",
     "gate",
+    "ledgers_of",
     "open_run",
     "rebuild",
     "send_down",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, is_dataclass
 from enum import Enum
 from inspect import Parameter, signature
@@ -13,6 +13,8 @@ from statemachine.mixins import MachineMixin
 from statemachine.model import Model
 
 from machines.errors import DefinitionError
+from machines.invoked import check_effects, check_gates, is_chart, sources
+from machines.migrations import Migration, check_migrations
 from machines.names import every_state
 from machines.shape import digest_of, shape_of
 from machines.system_variables import DOCUMENT_TYPES
@@ -37,7 +39,7 @@ class Machine:
     the dataclasses and enums in its annotations and the state values' enums are known anyway.
     `transient` names attributes that the chart's constructor makes anew and no snapshot holds.
     `resume` says per event what a delayed
-    send does over a restart.
+    send does over a restart. `migrations` bring runs that an older shape wrote to today's.
 
     Raises DefinitionError if the chart cannot be kept alive.
     """
@@ -50,12 +52,13 @@ class Machine:
     reconcile: Reconcile | None = field(default=None, kw_only=True)
     transient: Collection[str] = field(default=(), kw_only=True)
     resume: Mapping[str, ResumePolicy] = field(default_factory=dict, kw_only=True)
+    migrations: Sequence[Migration] = field(default=(), kw_only=True)
     codec: Codec = field(init=False, compare=False, repr=False)
     models: Mapping[str, type] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         """Fill what follows from the chart, and refuse what cannot be kept alive."""
-        if not _is_chart(self.chart):
+        if not is_chart(self.chart):
             raise DefinitionError(
                 repr(self.chart), "it is not a StateChart class", "give the class, not an instance"
             )
@@ -70,6 +73,10 @@ class Machine:
         settle(self, "codec", _codec(self.name, (*known, *DOCUMENT_TYPES)))
         settle(self, "models", {stored_name(cls): cls for cls in known})
         _check_values(self)
+        check_gates(self.name, self.chart, self.codec)
+        settle(self, "migrations", tuple(self.migrations))
+        if self.migrations:
+            check_migrations(self.name, self.migrations, self.shape, self.digest)
 
     @classmethod
     def of(cls, chart: type[StateChart[Any]] | Machine) -> Machine:
@@ -209,19 +216,15 @@ def _learn_types(
     for state in every_state(list(chart.states)):
         if isinstance(state.value, Enum):
             known.setdefault(type(state.value))
-        for source in (getattr(spec.func, "_invoke_handler", spec.func) for spec in state.invoke):
+        for source in sources(state):
             machine = getattr(source, "machine", None)
             if isinstance(machine, Machine):
                 known |= dict.fromkeys(machine.models.values())
-            elif _is_chart(source) and source not in seen:
+            elif is_chart(source) and source not in seen:
                 seen.add(source)
                 context = _declared_context(source)
                 known |= {} if context is None else {context: None}
                 _learn_types(source, known, seen)
-
-
-def _is_chart(source: object) -> bool:
-    return isinstance(source, type) and issubclass(source, StateChart)
 
 
 def _codec(name: str, types: tuple[type, ...]) -> Codec:
@@ -236,7 +239,7 @@ def _codec(name: str, types: tuple[type, ...]) -> Codec:
 
 def _check(machine: Machine) -> None:
     _check_states(machine)
-    charts = [cls.__name__ for cls in machine.types if _is_chart(cls)]
+    charts = [cls.__name__ for cls in machine.types if is_chart(cls)]
     if charts:
         raise DefinitionError(
             machine.name,
@@ -245,7 +248,7 @@ def _check(machine: Machine) -> None:
         )
     if machine.context is not None:
         _check_context(machine.name, machine.context)
-    _check_effects(machine)
+    check_effects(machine.name, machine.chart, machine.context)
     policies = get_args(ResumePolicy)
     strange = {key: said for key, said in machine.resume.items() if said not in policies}
     if strange:
@@ -259,21 +262,6 @@ def _check(machine: Machine) -> None:
             f"failed={unknown!r} are not final states of the chart",
             f"name some of {sorted(finals)!r}",
         )
-
-
-def _check_effects(machine: Machine) -> None:
-    """Refuse an effect, or a probe, that is named after a method that there is not."""
-    for state in every_state(list(machine.chart.states)):
-        for spec in state.invoke:
-            source = getattr(spec.func, "_invoke_handler", None)
-            if getattr(source, "durable_kind", None) != "effect":
-                continue
-            for name in (getattr(source, "fn", None), getattr(source, "probe", None)):
-                owners = (machine.chart, machine.context)
-                if isinstance(name, str) and not any(hasattr(owner, name) for owner in owners):
-                    reason = f"state {state.id!r} invokes {name!r}, which is no method of it"
-                    hint = "name a method of the chart or of its context, or give a function"
-                    raise DefinitionError(machine.name, reason, hint)
 
 
 def _check_context(name: str, context: type) -> None:

@@ -5,6 +5,7 @@ MachinesError(Exception)
 ├── UnknownMachineError        a name that this host was not given
 ├── UnresumedError             a live run that cannot be taken up now, and is left as it is
 ├── DriftError                 a stored run whose machine has another shape now
+├── MigrationRefusedError      a migration that fails, or whose result could not go on
 ├── IllegalConfigurationError  a snapshot that no chart of this shape can be in
 ├── UnsettledEffectError       an effect whose outcome must be decided first
 ├── EffectNotFoundError        no such effect in the run
@@ -93,6 +94,20 @@ class DriftError(MachinesError):
             run_id=run_id,
             machine=machine,
             changes=changes,
+        )
+
+
+class MigrationRefusedError(MachinesError):
+    """A run cannot be brought to today's shape: its migration fails, or leads nowhere legal."""
+
+    def __init__(self, run_id: str, machine: str, migration: str, reason: str) -> None:
+        super().__init__(
+            f"run {run_id!r} of machine {machine!r}: its migration {migration} is refused: "
+            f"{reason}; its row stays as it is, mend the migration and try again",
+            run_id=run_id,
+            machine=machine,
+            migration=migration,
+            reason=reason,
         )
 
 

@@ -18,6 +18,8 @@ ENDING_S: Final = 2.0
 """How long a stopping host waits for tasks that it has cancelled."""
 GRACE_S: Final = 10.0
 """How long a stopping host waits for calls in flight."""
+WRITE_WAIT_S: Final = 0.1
+"""How long a thread waits for its run's own before it looks whether that still goes on."""
 SAVE_RETRY_MS: Final = 50
 SAVE_RETRY_MS_MAX: Final = 5_000
 SWEEP_INTERVAL_S: Final = 3_600.0
@@ -31,6 +33,14 @@ RETRY_BACKOFF_S_MAX: Final = 60.0
 LOCK_PATIENCE_S: Final = 1.0
 """How long a host waits for short runs without a host to give the file back."""
 LOCK_RETRY_S: Final = 0.1
+MAIL_POLL_MS: Final = 100
+"""How long a host waits before it looks into its mailbox again."""
+MAIL_PAGES_MAX: Final = 5
+"""How many pages of the mailbox are read at one look; the next one goes on behind them."""
+MAIL_HELD_MAX: Final = 100
+"""How many entries of one run a host knows at a time; the others wait in the file."""
+MAIL_REST_S: Final = 1.0
+"""How long an event from the mailbox waits for its run to come to rest before it is queued."""
 BOOT_SLICE_ROWS: Final = 20
 HOLDER_CHARS_MAX: Final = 200
 """How much of a holder's name is shown."""

@@ -26,7 +26,8 @@ from machines.errors import (
 )
 from machines.lock import FileLock
 from machines.names import every_state
-from machines.recovery.decision import decide
+from machines.recovery.decision import ask, decide, drifted
+from machines.recovery.migrating import migrate
 from machines.run.calls import perform
 from machines.run.inbox import sender
 from machines.run.run import Run
@@ -40,8 +41,11 @@ if TYPE_CHECKING:
 
     from machines.definition import Chart
     from machines.engine.nodes import Call
+    from machines.recovery.decision import Decision
+    from machines.recovery.migrating import MakeRun
     from snapshots.clock import Clock
     from snapshots.errors import SnapshotsError
+    from snapshots.records import RunHeader
     from snapshots.store import SnapshotStore
 
 
@@ -114,6 +118,8 @@ class InlineWorker:
         if run.goes_on:
             with suppress(Halt):
                 drive(run.tree)
+            if not run.tree.is_sync and run.goes_on:
+                raise NeedsLoopError(run.machine.name, "invokes a chart with coroutine callbacks")
         if run.status in ("error", "cancelled"):
             raise RunFinishedError(run.run_id, run.status) from run.cause
         if not self._working:
@@ -206,8 +212,8 @@ def open_run(
     A run that reached its end can be looked at. Raises HostLockedError while a host holds the file
     (send to the host), NeedsLoopError for a chart with coroutines, UnknownMachineError for a run of
     another machine, RunFinishedError for one that ended otherwise, UnsettledEffectError while a
-    call may be under way elsewhere, DriftError, DecodeError; and, from `send`,
-    RevisionConflictError if another process saved the run.
+    call may be under way elsewhere, DriftError, MigrationRefusedError, DecodeError; and, from
+    `send`, RevisionConflictError if another process saved the run.
     """
     machine = Machine.of(chart)
     state = coroutine_invoked(machine.chart)
@@ -225,11 +231,13 @@ def open_run(
 def _load(
     store: SnapshotStore, machine: Machine, run_id: str, given: dict[str, Any], clock: Clock
 ) -> Run:
-    run = Run(store, machine, run_id, given, InlineWorker(), clock=clock)
+    def made(machine: Machine, run_id: str, given: Mapping[str, Any]) -> Run:
+        return Run(store, machine, run_id, given, InlineWorker(), clock=clock)
+
     try:
         stored = store.load(run_id)
     except RunNotFoundError:
-        return _start(run)
+        return _start(made(machine, run_id, given))
     if stored.header.machine != machine.name:
         raise UnknownMachineError(stored.header.machine, (machine.name,), run_id)
     known = {machine.name: machine}
@@ -239,11 +247,31 @@ def _load(
         raise decision.error
     if stored.header.status not in ("live", "done", "failed"):
         raise RunFinishedError(run_id, stored.header.status)
+    if decision.fate == "migrate" and not live:
+        raise drifted(stored, machine, store.shape(stored.header.digest))
     _refuse_calling(run_id, decision.value)
-    run.restore(stored.header, decision.value, restarted=True)
-    if stored.header.status == "live":
+    run = _restored(stored.header, decision, made)
+    if live:
         run.resume(restarted=True)
         run.wake()
+    return run
+
+
+def _restored(header: RunHeader, decision: Decision, made: MakeRun) -> Run:
+    """Return a run that was built; one that is to be migrated is written so. Nothing has begun."""
+    machine, value = decision.machine, decision.value
+    assert machine is not None
+    if decision.fate != "migrate":
+        run = made(machine, header.run_id, value.get("input", {}))
+        run.restore(header, value, restarted=True)
+        return run
+    run = migrate(header, value, machine, decision.steps, made)
+    if not run.tree.is_sync:
+        raise NeedsLoopError(machine.name, "has coroutine callbacks")
+    gone = ask(machine, run.run_id, machine.codec.decode(run.as_stored().blob))
+    if gone is not None and gone.error is not None:
+        raise gone.error
+    run.write()
     return run
 
 

@@ -35,8 +35,10 @@ from snapshots.errors import (
     StorageUnavailableError,
     UnsupportedSqliteError,
 )
+from snapshots.mailbox import Mailbox
 from snapshots.opening import open_store
 from snapshots.records import (
+    MailboxEntry,
     Owner,
     RunHeader,
     Secret,
@@ -62,6 +64,8 @@ __all__ = [
     "InvalidTtlError",
     "LeaseLostError",
     "LimitError",
+    "Mailbox",
+    "MailboxEntry",
     "MigrationError",
     "NetworkFileSystemError",
     "NewerFileError",

@@ -1,4 +1,4 @@
-"""Ids of runs: time-ordered UUIDs by default, any plain text that a caller chooses."""
+"""Ids of runs, time-ordered UUIDs by default, and the keys that rows of ledgers have."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 from snapshots.errors import InvalidKeyError
-from snapshots.limits import RUN_ID_CHARS_MAX
+from snapshots.limits import LEDGER_KEY_CHARS_MAX, RUN_ID_CHARS_MAX
 
 if TYPE_CHECKING:
     from snapshots.clock import Clock
@@ -33,3 +33,16 @@ def check_run_id(run_id: str) -> str:
     if "/" in run_id or not run_id.isprintable():
         raise InvalidKeyError(run_id, "a run id holds no slash and no control character")
     return run_id
+
+
+def check_key(key: str, what: str) -> str:
+    """Return a key that a row of a ledger may have, or raise InvalidKeyError.
+
+    `what` says what it is a key of, as the error shall name it: "the key of an admission".
+    """
+    if not isinstance(key, str) or not 0 < len(key) <= LEDGER_KEY_CHARS_MAX:
+        reason = f"{what} is a text of 1 to {LEDGER_KEY_CHARS_MAX} characters"
+        raise InvalidKeyError(str(key)[:LEDGER_KEY_CHARS_MAX], reason)
+    if not key.isprintable():
+        raise InvalidKeyError(key, f"{what} has printable characters only")
+    return key

@@ -26,6 +26,8 @@ MAILBOX_SLICE_ROWS: Final = 100
 MAILBOX_DATA_BYTES_MAX: Final = MIB
 MAILBOX_SETTLED_DAYS: Final = 1
 MAILBOX_SETTLED_MS: Final = MAILBOX_SETTLED_DAYS * 24 * 60 * 60 * 1000
+MAILBOX_SWEEP_ROWS: Final = 50
+MAILBOX_DELIVERY_CHARS_MAX: Final = 200
 
 # orjson gives up at 254 nested containers, and a tagged value takes two of them.
 VALUE_DEPTH_MAX: Final = 100
@@ -36,6 +38,22 @@ CLASS_NAME_CHARS_MAX: Final = 200
 # How much of a key is shown in the path of a refused value.
 PATH_PART_CHARS_MAX: Final = 60
 DELIVERIES_MAX: Final = 256
+
+# Room for the path of a chart deep in a tree, with the invocation that a row belongs to.
+LEDGER_KEY_CHARS_MAX: Final = 4_000
+# Settled rows of a growing ledger are joined by so many, and never encoded again.
+CHUNK_ROWS: Final = 64
+# How many keys an error names where another key was expected.
+KEYS_SHOWN_MAX: Final = 10
+ADMISSIONS_OPEN_MAX: Final = 1_000
+ADMISSIONS_SETTLED_MAX: Final = 64
+CONVERSATIONS_MAX: Final = 10_000
+# As many digits as a whole number of 63 bits has.
+EPOCH_DIGITS_MAX: Final = 19
+NOTICES_OPEN_MAX: Final = 1_000
+NOTICES_DELIVERED_MAX: Final = 256
+PICKS_MAX: Final = 1_000
+PUSH_SLOTS_MAX: Final = 1_000
 
 SQLITE_VERSION_MIN: Final = "3.51.3"
 PAGE_BYTES: Final = 4 * KIB

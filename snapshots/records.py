@@ -49,11 +49,19 @@ class Owner:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MailboxEntry:
-    """An event that another process has handed in.
+class PendingEntry:
+    """What must be known of an entry of the mailbox before its turn comes: for which run it is."""
 
-    `entry` grows in the order of acceptance. `outcome` and `settled_ms` are None until the
-    event is settled. `delivery` is the sender's own id for it, if it gave one.
+    entry: int
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MailboxEntry:
+    """What another process has handed in for a run.
+
+    `entry` grows in the order of acceptance. `outcome` and `settled_ms` are None until it is
+    settled. `delivery` is the sender's own id for it, if it gave one.
     """
 
     entry: int

@@ -57,9 +57,17 @@ _FIRST: Final = (
     "pragma user_version = 1",
 )
 
+_MAILBOX: Final = (
+    # A host looks for entries without an outcome several times a second, and keys are given
+    # again once the newest rows were swept: it cannot remember where it has looked.
+    "create index mailbox_pending on mailbox(id) where outcome is null",
+    "create index mailbox_settled on mailbox(settled_ms) where settled_ms is not null",
+    "pragma user_version = 2",
+)
+
 # Step n takes a file from schema n - 1 to n and ends with the record of it. A released step
 # is never edited: files that it made are out there.
-STEPS: Final[tuple[tuple[str, ...], ...]] = (_FIRST,)
+STEPS: Final[tuple[tuple[str, ...], ...]] = (_FIRST, _MAILBOX)
 SCHEMA_VERSION: Final = len(STEPS)
 
 _READ_VERSION: Final = "select user_version from pragma_user_version"

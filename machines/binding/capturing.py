@@ -192,6 +192,7 @@ def read_queued(item: Queued) -> Value:
             "at": item.at,
             "seq": item.seq,
             "invoke": item.invoke,
+            "epoch": item.epoch,
         }
     )
 

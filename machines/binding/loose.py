@@ -47,6 +47,11 @@ class Loose:
     def begun(self, node: Node) -> None:
         """Note nothing."""
 
+    def ignores(self, item: Queued) -> bool:
+        """Ignore nothing: conversations have epochs in runs only."""
+        del item
+        return False
+
     def failed(self, node: Node, item: Queued | None, error: Exception) -> bool:
         """Let the exception go to the caller, as the library does."""
         del node, item, error
@@ -66,6 +71,8 @@ class Loose:
                 if not self.tree.pumping:
                     self.tree.thread = threading.get_ident()
                     drive(self.tree)
+            if self.tree.turn and not self.tree.is_sync:
+                self.wake()
         elif self.has_loop and not self.tree.pumping:
             self._loop = asyncio.get_running_loop()
             self._task(self.tree.at_rest())

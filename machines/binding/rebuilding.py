@@ -199,7 +199,8 @@ def grow_queued(node: Node, value: Value) -> Queued:
         send_id=value.get("send_id"),
         internal=bool(value.get("internal")),
     )
-    return Queued(int(value["at"]), int(value["seq"]), trigger, value.get("invoke"))
+    at, seq = int(value["at"]), int(value["seq"])
+    return Queued(at, seq, trigger, value.get("invoke"), value.get("epoch"))
 
 
 def grow_timer(value: Value) -> Timer:

@@ -20,12 +20,10 @@ from dataclasses import dataclass
 from statemachine import State, StateChart
 
 from machines import effect, gate, timeout
-from machines.charts.service import RefusedError, find, post
+from machines.charts.service import RETRIES, RefusedError, find, post, shortly
 
 HOLD_S = 0.25
 PAUSE_S = 0.5
-RETRIES = 50
-RETRY_S = 0.05
 
 
 @dataclass
@@ -61,12 +59,6 @@ async def mail(model: Order, key: str) -> str:
     return await asyncio.to_thread(
         post, model.service, "mail", key=key, subject=model.number, receipt=model.receipt
     )
-
-
-def shortly(attempt: int) -> float:
-    """Return the pause before another attempt, in seconds."""
-    del attempt
-    return RETRY_S
 
 
 class Checkout(StateChart[Order]):

@@ -17,11 +17,9 @@ from dataclasses import dataclass
 from statemachine import State, StateChart
 
 from machines import Done, NotDone, child, effect, gate, timeout
-from machines.charts.service import find, post
+from machines.charts.service import RETRIES, find, post, shortly
 
 DRY_S = 0.15
-RETRIES = 50
-RETRY_S = 0.05
 
 
 @dataclass
@@ -52,12 +50,6 @@ def hand_over(model: Goods, key: str) -> str:
 def announce(model: Goods, key: str) -> str:
     """Tell the customer; the service sends one message per key."""
     return post(model.service, "announce", key=key, subject=model.number)
-
-
-def shortly(attempt: int) -> float:
-    """Return the pause before another attempt, in seconds."""
-    del attempt
-    return RETRY_S
 
 
 def same_goods(model: Goods) -> dict[str, str]:

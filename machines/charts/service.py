@@ -14,6 +14,8 @@ from snapshots.codec import dump, load
 PATIENCE_S: Final = 5.0
 """How long an answer is waited for."""
 KEY_HEADER: Final = "Idempotency-Key"
+RETRIES: Final = 50
+RETRY_S: Final = 0.05
 
 
 class RefusedError(Exception):
@@ -32,9 +34,22 @@ def post(service: str, what: str, *, key: str, **fields: Any) -> str:
 
 def find(service: str, what: str, *, key: str) -> str | None:
     """Return the service's reference for what was asked for with a key, None if it never was."""
-    answer = _ask(service, "GET", f"/{what}?{urlencode({'key': key})}", None, {})
-    reference = answer["reference"]
+    reference = ask(service, what, key=key)["reference"]
     return None if reference is None else str(reference)
+
+
+def ask(service: str, what: str, **query: Any) -> dict[str, Any]:
+    """Return what the service answers to a question, which changes nothing.
+
+    Raises RefusedError if there is nothing of that name, or no more.
+    """
+    return _ask(service, "GET", f"/{what}?{urlencode(query)}", None, {})
+
+
+def shortly(attempt: int) -> float:
+    """Return the pause before another attempt, in seconds."""
+    del attempt
+    return RETRY_S
 
 
 def _ask(

@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from enum import StrEnum
 from pathlib import Path
 from types import FrameType
 from typing import Annotated
@@ -18,8 +19,9 @@ from rich.live import Live
 
 from machines.demo.display import progress_table, result_table, verdict, where_it_lies
 from machines.demo.killer import FILE, LOG, Progress, Siege
-from machines.demo.limits import KILLS_DEFAULT, KILLS_MAX, RUNS_DEFAULT, RUNS_MAX
+from machines.demo.limits import KILLS_DEFAULT, KILLS_MAX, RUNS_MAX
 from machines.demo.results import Result
+from machines.demo.scenarios import SCENARIOS
 from snapshots.inspection.screen import rendered, screen_of, write
 
 SEED_DEFAULT = 1
@@ -27,33 +29,54 @@ EXIT_OK = 0
 EXIT_BROKEN = 1
 
 
+class Story(StrEnum):
+    """The scenarios, as the command line takes them."""
+
+    CHECKOUT = "checkout"
+    POOL = "pool"
+    REATTACH = "reattach"
+    APPROVAL = "approval"
+
+
 def demo(
+    scenario: Annotated[
+        Story, typer.Option("--scenario", help="What happens meanwhile.")
+    ] = Story.CHECKOUT,
     kills: Annotated[
         int, typer.Option("--kills", min=0, max=KILLS_MAX, help="How often to kill.")
     ] = KILLS_DEFAULT,
     seed: Annotated[
-        int, typer.Option("--seed", help="Draws the moments, and the receiver's manners.")
+        int, typer.Option("--seed", help="Draws the moments, and the manners outside.")
     ] = SEED_DEFAULT,
     runs: Annotated[
-        int, typer.Option("--runs", min=1, max=RUNS_MAX, help="How many runs, of both charts.")
-    ] = RUNS_DEFAULT,
+        int | None,
+        typer.Option("--runs", min=1, max=RUNS_MAX, help="How many runs.", show_default=False),
+    ] = None,
     keep: Annotated[
         Path | None,
         typer.Option("--keep", metavar="DIR", file_okay=False, help="Leave the files there."),
     ] = None,
 ) -> int:
-    """Run two charts, kill their process with SIGKILL again and again, and count what is lost.
+    """Run charts, kill their process with SIGKILL again and again, and count what is lost.
 
     Exit code 1 says that something was: a transition that had been acknowledged, an effect that
     happened twice, a run that does not go on.
     """
+    chosen = SCENARIOS[scenario.value]
     with ExitStack() as stack:
         stack.enter_context(_ended_in_order())
         folder = _folder(keep)
         show = stack.enter_context(_shown(kills))
         is_kept = keep is not None
         try:
-            siege = Siege(folder=folder, kills=kills, runs=runs, seed=seed, observe=show)
+            siege = Siege(
+                scenario=chosen,
+                folder=folder,
+                kills=kills,
+                runs=runs or chosen.runs_default,
+                seed=seed,
+                observe=show,
+            )
             result = siege.lay()
             # What went wrong can be looked at.
             is_kept = is_kept or not result.is_good
@@ -116,5 +139,5 @@ def _shown(kills: int) -> Iterator[Callable[[Progress], None]]:
 def _report(result: Result, *, kept: bool) -> None:
     screen = screen_of(sys.stdout, os.environ)
     where = where_it_lies(result, kept=kept)
-    parts = (result_table(result.runs), "", verdict(result), "", where)
+    parts = (result_table(result), "", verdict(result), "", where)
     write("\n" + "".join(rendered(part, screen) for part in parts), sys.stdout)

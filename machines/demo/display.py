@@ -11,12 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from rich.console import RenderableType
 
     from machines.demo.killer import Progress
-    from machines.demo.results import Check, EffectResult, Result, RunResult
+    from machines.demo.results import Check, Result
+    from machines.demo.scenario import Deed
 
 STYLES: Final = {"done": "green", "live": "cyan"}
 OTHER_STYLE: Final = "red"
@@ -35,56 +34,61 @@ def progress_table(progress: Progress, kills: int) -> RenderableType:
     return Group(Text(f"{progress.kills} of {kills} kills", "bold"), table)
 
 
-def result_table(runs: Iterable[RunResult]) -> Table:
-    """Return every effect of every run, counted on both sides of the wire."""
+def result_table(result: Result) -> Table:
+    """Return every deed of every run, counted on both sides of the wire."""
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     for column in ("RUN", "MACHINE", "STATUS"):
         table.add_column(column, no_wrap=True)
     table.add_column("KILLS\nSURVIVED", justify="right")
-    table.add_column("EFFECT", overflow="fold")
-    table.add_column("LEFT", justify="right")
-    table.add_column("SEEN", justify="right")
-    table.add_column("IN DOUBT,\nSETTLED BY")
-    for run in runs:
-        status = Text(run.status, STYLES.get(run.status, OTHER_STYLE))
+    deed, left, seen, note = result.scenario.headings
+    table.add_column(deed, overflow="fold")
+    table.add_column(left, justify="right")
+    table.add_column(seen, justify="right")
+    table.add_column(note)
+    for run in result.runs:
+        style = STYLES.get(run.status, STYLES["done"] if run.is_right else OTHER_STYLE)
+        status = Text(run.status, style)
         head: tuple[RenderableType, ...] = (run.run, run.machine, status, str(run.kills))
-        for effect in run.effects or (None,):
-            table.add_row(*head, *(_cells(effect) if effect is not None else ("none",)))
+        for each in run.deeds or (None,):
+            table.add_row(*head, *(_cells(each) if each is not None else ("none",)))
             head = ("", "", "", "")
     return table
 
 
-def _cells(effect: EffectResult) -> tuple[RenderableType, ...]:
-    name = Text(effect.kind)
-    if effect.about:
-        name.append(f", {effect.about}", "dim")
-    # Seen twice is seen once too often, unless the receiver does one key once.
-    style = OTHER_STYLE if effect.is_once and effect.seen > 1 else ""
-    settled = Counter(effect.settled_by)
-    told = ", ".join(by if n == 1 else f"{by} ({n})" for by, n in settled.items())
-    return name, str(effect.left), Text(str(effect.seen), style), told
+def _cells(deed: Deed) -> tuple[RenderableType, ...]:
+    name = Text(deed.kind)
+    if deed.about:
+        name.append(f", {deed.about}", "dim")
+    style = OTHER_STYLE if deed.is_bad else ""
+    return name, str(deed.left), Text(str(deed.seen), style), deed.note
 
 
 def verdict(result: Result) -> RenderableType:
     """Return what was done, what was in doubt, and each claim with what was found against it."""
-    happened = sum(doubt.had_happened for doubt, _ in result.doubts)
-    by = Counter(who or "nobody" for _, who in result.doubts)
-    settled = ", ".join(f"{by[who]} by {who}" for who in SETTLERS if by[who])
     lines = [
         Text(
             f"Kills: {result.kills}, in {result.took_s:.1f} s. Commands sent: {result.sends}, and"
             f" again after a kill: {result.repeats}; had got through before, and were not run"
             f" twice: {result.taken}."
-        ),
-        Text(
-            f"Outcomes hidden: {len(result.doubts)}, of calls that had been accepted: {happened},"
-            f" that had not: {len(result.doubts) - happened}. Settled: {settled or 'none'}."
-        ),
-        Text(),
+        )
     ]
+    if result.has_effects:
+        lines.append(Text(_doubts(result)))
+    lines += [Text(note) for note in result.notes]
+    lines.append(Text())
     for check in result.checks:
         lines += _check_lines(check)
     return Group(*lines)
+
+
+def _doubts(result: Result) -> str:
+    happened = sum(doubt.had_happened for doubt, _ in result.doubts)
+    by = Counter(who or "nobody" for _, who in result.doubts)
+    settled = ", ".join(f"{by[who]} by {who}" for who in SETTLERS if by[who])
+    return (
+        f"Outcomes hidden: {len(result.doubts)}, of calls that had been accepted: {happened},"
+        f" that had not: {len(result.doubts) - happened}. Settled: {settled or 'none'}."
+    )
 
 
 def _check_lines(check: Check) -> list[Text]:
@@ -105,7 +109,8 @@ def where_it_lies(result: Result, *, kept: bool) -> str:
         )
     file = shlex.quote(str(result.file))
     run = result.runs[0].run if result.runs else "RUN"
+    whose = f"the {result.scenario.outside_name}'s"
     return (
-        f"The runs are in {result.file}, with the receiver's log beside them; look at them with"
+        f"The runs are in {result.file}, with {whose} log beside them; look at them with"
         f" `snapshots runs {file}` and `snapshots show {run} {file}`."
     )

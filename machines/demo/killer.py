@@ -10,23 +10,26 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from machines.charts.service import find
-from machines.demo.limits import LOOK_S, PERSON_S, STUCK_S
+from machines.demo.limits import LOOK_S, PERSON_S, REST_S_MAX, STUCK_S
+from machines.demo.log import Log
 from machines.demo.moments import Moment, Watch, draw_moments
 from machines.demo.outsiders import Outsiders, Verdict, plan_runs
 from machines.demo.processes import Process
-from machines.demo.results import Result, checks, run_results
-from machines.demo.witness import Log, Row, Witness
+from machines.demo.results import Result, judged, run_results
+from machines.demo.scenario import Case, Field
+from machines.demo.witness import Row, Witness
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from machines.demo.scenario import Bystanders, Scenario
 
 FILE: Final = "state.db"
 LOG: Final = "requests.log"
 ERRORS: Final = "errors.log"
 """What the processes write on standard error."""
 ORCHESTRATOR: Final = "machines.demo.orchestrator"
-RECEIVER: Final = "machines.demo.receiver"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,10 +49,11 @@ class Progress:
 class Siege:
     """What is to be done: `kills` kills, over the lives of `runs` runs, as `seed` draws them.
 
-    `folder` takes the files. `orchestrator` is the module that is run and killed; `verify` has it
-    compare every save with a full capture.
+    `scenario` says what happens meanwhile. `folder` takes the files. `orchestrator` is the module
+    that is run and killed; `verify` has it compare every save with a full capture.
     """
 
+    scenario: Scenario
     folder: Path
     kills: int
     runs: int
@@ -68,16 +72,21 @@ class _Loop:
     """The processes and the books of one siege."""
 
     def __init__(self, siege: Siege) -> None:
+        scenario = siege.scenario
         self._siege = siege
         self._began_s = time.monotonic()
         self._processes = ExitStack()
         self._errors = siege.folder / ERRORS
         log = siege.folder / LOG
-        self._receiver = self._process("receiver", RECEIVER, str(log), str(siege.seed))
+        self._outside = self._process(
+            scenario.outside_name, scenario.outside, str(log), str(siege.seed)
+        )
         self._victim: Process
         self._spare: Process | None = None
-        self._witness = Witness(siege.folder / FILE, Log(log))
-        self._outsiders = Outsiders(plan_runs(siege.runs), "", self._decide)
+        self._witness = Witness(siege.folder / FILE, Log(log), cyclic=scenario.cyclic)
+        plan = plan_runs(siege.runs, scenario.machines)
+        self._outsiders = Outsiders(plan, "", self._decide, scenario.habits)
+        self._bystanders: Bystanders
         self._runs = [planned.run for planned in self._outsiders.plan]
         self._statuses: dict[str, str] = {}
         self._survived: Counter[str] = Counter()
@@ -85,6 +94,8 @@ class _Loop:
         self._kills = 0
         self._is_open = False
         """Whether the orchestrator that lives now has said that it takes commands."""
+        self._life_s = 0.0
+        """When the orchestrator that lives now was told to open the file."""
         self._news_s = 0.0
         """When a run last moved."""
         self._looked_s = 0.0
@@ -104,16 +115,16 @@ class _Loop:
     def _orchestrator(self) -> Process:
         siege = self._siege
         options = ("--verify",) if siege.verify else ()
-        file = str(siege.folder / FILE)
-        return self._process("orchestrator", siege.orchestrator, file, *options)
+        arguments = (str(siege.folder / FILE), siege.scenario.name, *options)
+        return self._process("orchestrator", siege.orchestrator, *arguments)
 
     # -- the loop -------------------------------------------------------------------------------
 
     def run(self) -> Result:
         """Kill as often as asked, then let everything finish."""
         self._spare = self._orchestrator()
-        self._outsiders.service = f"127.0.0.1:{self._receiver.wait_for('listening')['port']}"
-        draws = draw_moments(self._siege.seed)
+        self._meet_the_outside()
+        draws = draw_moments(self._siege.seed, self._siege.scenario.occasions)
         for life in range(self._siege.kills):
             self._begin_life(life)
             moment = next(draws)
@@ -123,6 +134,18 @@ class _Loop:
         self._live(Watch(None, time.monotonic()))
         self._finish()
         return self._result()
+
+    def _meet_the_outside(self) -> None:
+        service = f"127.0.0.1:{self._outside.wait_for('listening')['port']}"
+        self._outsiders.service = service
+        field = Field(
+            file=self._siege.folder / FILE,
+            service=service,
+            outsiders=self._outsiders,
+            witness=self._witness,
+        )
+        self._bystanders = self._siege.scenario.bystanders(field)
+        self._processes.callback(self._bystanders.close)
 
     def _begin_life(self, life: int) -> None:
         """Have the spare open the file, and another one get ready."""
@@ -134,18 +157,19 @@ class _Loop:
         self._victim.wait_for("standing by")
         self._victim.say({"do": "open"})
         self._is_open = False
-        self._news_s = time.monotonic()
+        self._life_s = self._news_s = time.monotonic()
 
     def _live(self, watch: Watch) -> str:
         """Let the orchestrator work until the moment comes, or until nothing is left to do."""
         while (left_s := watch.left_s(time.monotonic())) > 0:
             if self._is_over() or self._is_stuck(watch):
                 break
-            ready, _, _ = select.select([self._victim, self._receiver], [], [], min(left_s, LOOK_S))
+            ready, _, _ = select.select([self._victim, self._outside], [], [], min(left_s, LOOK_S))
             for process in ready:
                 if self._hear(process, watch):
                     return watch.why
             self._send()
+            self._bystanders.act()
             if self._is_open and self._outsiders.is_idle:
                 watch.look()
                 self._look_again()
@@ -179,12 +203,13 @@ class _Loop:
     def _is_over(self) -> bool:
         planned = len(self._outsiders.plan)
         ended = sum(status != "live" for status in self._statuses.values())
-        return ended == planned and self._outsiders.is_idle
+        return ended == planned and self._outsiders.is_idle and self._bystanders.is_idle
 
     def _is_stuck(self, watch: Watch) -> bool:
-        """Whether nothing moves any more although nobody kills."""
+        """Whether nothing moves any more, or only in circles, although nobody kills."""
         now_s = time.monotonic()
-        return watch.left_s(now_s) == float("inf") and now_s - self._news_s > STUCK_S
+        is_late = now_s - self._life_s > REST_S_MAX or now_s - self._news_s > STUCK_S
+        return watch.left_s(now_s) == float("inf") and is_late
 
     def _bury(self, moment: Moment, why: str) -> None:
         """Kill it, hear its last words, and look at what it left on disk."""
@@ -194,8 +219,9 @@ class _Loop:
         self._victim.close()
         self._outsiders.see_kill()
         self._kills += 1
-        self._moments[moment.on if why != Watch.IDLE else "idle"] += 1
+        self._moments[moment.occasion.at if why != Watch.IDLE else "idle"] += 1
         self._look()
+        self._bystanders.see_kill(self._witness.rows)
         self._survived.update(run for run, status in self._statuses.items() if status == "live")
         self._tell(f"kill {self._kills} of {self._siege.kills}: {why}")
 
@@ -257,10 +283,11 @@ class _Loop:
         command = self._outsiders.see_answer(line)
         if command is None:
             return
+        delivery = command.line.get("delivery")
         if command.verb == "start":
             self._witness.take_start(command.run)
-        elif command.verb == "send":
-            self._witness.take_delivery(command.run, command.line["delivery"])
+        elif delivery is not None:
+            self._witness.take_delivery(command.run, delivery)
 
     def _decide(self, kind: str, key: str) -> Verdict:
         """Do what a person would do about an effect in doubt: ask whom it was meant for."""
@@ -281,21 +308,30 @@ class _Loop:
 
     def _result(self) -> Result:
         witness, outsiders = self._witness, self._outsiders
-        doubts = [
-            (doubt, witness.settled_by(doubt, outsiders.decided))
-            for doubt in witness.doubts.values()
-        ]
+        case = Case(
+            scenario=self._siege.scenario,
+            seed=self._siege.seed,
+            witness=witness,
+            outsiders=outsiders,
+            bystanders=self._bystanders,
+            doubts=tuple(
+                (doubt, witness.settled_by(doubt, outsiders.decided))
+                for doubt in witness.doubts.values()
+            ),
+        )
         return Result(
+            scenario=case.scenario,
             file=self._siege.folder / FILE,
             took_s=time.monotonic() - self._began_s,
             kills=self._kills,
             moments=self._moments,
-            runs=run_results(witness, doubts, self._survived),
+            runs=run_results(case, self._survived),
             acknowledged=witness.acknowledged,
             comparisons=witness.checks,
             sends=outsiders.first_sends,
             repeats=outsiders.repeats,
             taken=outsiders.taken,
-            doubts=tuple(doubts),
-            checks=checks(witness, outsiders, doubts),
+            doubts=case.doubts,
+            notes=tuple(case.scenario.notes(case)),
+            checks=judged(case),
         )

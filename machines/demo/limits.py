@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 KILLS_DEFAULT: Final = 8
-RUNS_DEFAULT: Final = 6
 KILLS_MAX: Final = 10_000
 RUNS_MAX: Final = 500
 
@@ -17,6 +16,12 @@ LIFE_S_MAX: Final = 0.6
 """How long a moment to kill at is waited for."""
 STUCK_S: Final = 10.0
 """How long a run that is not finished may go without a save, when nobody is killed any more."""
+REST_S_MAX: Final = 60.0
+"""How long the runs may take to their end, moving or not, when nobody is killed any more."""
+ANSWER_WAIT_S: Final = 15.0
+"""How long a command that answers a gate waits for a host."""
+HESITATION_S_MAX: Final = 0.8
+"""How long an approver may take who answers through the host: a command takes its time to start."""
 PERSON_S: Final = 1.0
 """How long a person who hears nothing waits before reading the file again."""
 LOOK_S: Final = 0.05

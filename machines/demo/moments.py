@@ -4,42 +4,79 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from machines.demo.limits import LIFE_S_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-WEIGHTS = {
-    # It has begun to open the file.
-    "opening": 2,
-    # It has restored its runs; then any time.
-    "open": 3,
-    # It has committed a save.
-    "saved": 4,
-    # It has answered a command.
-    "answer": 1,
-    # A request is with the receiver, which has not accepted it.
-    "arrived": 3,
-    # The receiver has done what was asked, and has not answered.
-    "accepted": 8,
-    # The answer is on its way.
-    "answered": 4,
-}
-AFTER_S_MAX = {"opening": 0.04, "open": 0.3, "accepted": 0.003, "answered": 0.002, "saved": 0.001}
-"""How long the kill may come after what it waits for."""
-PATIENT_SHARE = 0.5
-IMPATIENT = {"opening", "open", "answer"}
-"""What has been told when every command was answered."""
-NTH_MAX = {"saved": 6, "accepted": 2, "answered": 2, "arrived": 2}
+PATIENT_SHARE: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Occasion:
+    """Something that is told, and that a kill can be tied to."""
+
+    at: str
+    weight: int
+    phrase: str
+    """What happened, with the fields of the line that tells it."""
+    after_s_max: float = 0.0
+    """How long the kill may come after it."""
+    nth_max: int = 1
+    is_always_told: bool = False
+    """Whether it is told before every command was answered, so that no patience is needed."""
+
+
+def occasions(server: str, *more: Occasion) -> tuple[Occasion, ...]:
+    """Return what every scenario tells, and `more` that its process outside does."""
+    return (
+        Occasion(
+            at="opening",
+            weight=2,
+            phrase="it began to open the file",
+            after_s_max=0.04,
+            is_always_told=True,
+        ),
+        Occasion(
+            at="open",
+            weight=3,
+            phrase="it had restored its runs",
+            after_s_max=0.3,
+            is_always_told=True,
+        ),
+        Occasion(at="saved", weight=4, phrase="it saved {run}", after_s_max=0.001, nth_max=6),
+        Occasion(at="answer", weight=1, phrase="it answered a command", is_always_told=True),
+        Occasion(
+            at="arrived",
+            weight=3,
+            phrase=f"the {server} got {{what}} of {{subject}}",
+            nth_max=2,
+        ),
+        Occasion(
+            at="accepted",
+            weight=8,
+            phrase=f"the {server} accepted {{what}} of {{subject}} ({{manner}})",
+            after_s_max=0.003,
+            nth_max=2,
+        ),
+        Occasion(
+            at="answered",
+            weight=4,
+            phrase=f"the {server} answered {{what}} of {{subject}}",
+            after_s_max=0.002,
+            nth_max=2,
+        ),
+        *more,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
     """A time after the n-th time that something is told."""
 
-    on: str
+    occasion: Occasion
     nth: int
     after_s: float
     is_patient: bool = False
@@ -50,17 +87,17 @@ class Moment:
     """
 
 
-def draw_moments(seed: int) -> Iterator[Moment]:
-    """Yield moments for ever: the same ones for the same seed."""
+def draw_moments(seed: int, known: Sequence[Occasion]) -> Iterator[Moment]:
+    """Yield moments for ever: the same ones for the same seed and the same occasions."""
     dice = random.Random(f"moments {seed}")  # noqa: S311 - it guards nothing
-    names, weights = list(WEIGHTS), list(WEIGHTS.values())
+    weights = [occasion.weight for occasion in known]
     while True:
-        (on,) = dice.choices(names, weights)
+        (occasion,) = dice.choices(known, weights)
         # Half of the kills come at once: the tightest places are directly behind a word.
-        after_s = dice.choice((0.0, dice.uniform(0.0, AFTER_S_MAX.get(on, 0.0))))
-        nth = dice.randint(1, NTH_MAX.get(on, 1))
-        is_patient = on not in IMPATIENT and dice.random() < PATIENT_SHARE
-        yield Moment(on=on, nth=nth, after_s=after_s, is_patient=is_patient)
+        after_s = dice.choice((0.0, dice.uniform(0.0, occasion.after_s_max)))
+        nth = dice.randint(1, occasion.nth_max)
+        is_patient = not occasion.is_always_told and dice.random() < PATIENT_SHARE
+        yield Moment(occasion=occasion, nth=nth, after_s=after_s, is_patient=is_patient)
 
 
 class Watch:
@@ -80,12 +117,13 @@ class Watch:
     def see(self, line: dict[str, Any], now_s: float) -> None:
         """Take note of what a process told."""
         moment = self._moment
-        if moment is None or not self._is_looking or line["at"] != moment.on:
+        if moment is None or not self._is_looking or line["at"] != moment.occasion.at:
             return
         self._seen += 1
         if self._seen == moment.nth:
             self._due_s = now_s + moment.after_s
-            self.why = f"{moment.after_s * 1000:.1f} ms after {in_words(line)}"
+            what = moment.occasion.phrase.format(**line)
+            self.why = f"{moment.after_s * 1000:.1f} ms after {what}"
 
     def look(self) -> None:
         """Look out for a patient moment too, from now on."""
@@ -94,25 +132,3 @@ class Watch:
     def left_s(self, now_s: float) -> float:
         """Return how long it is to the moment, 0 if it is there."""
         return max(0.0, self._due_s - now_s)
-
-
-def in_words(line: dict[str, Any]) -> str:
-    """Say what a line tells."""
-    match line["at"]:
-        case "opening":
-            return "it began to open the file"
-        case "open":
-            return "it had restored its runs"
-        case "saved":
-            return f"it saved {line['run']}"
-        case "answer":
-            return "it answered a command"
-        case at:
-            return f"the receiver {PHRASES[at].format(**line)}"
-
-
-PHRASES = {
-    "arrived": "got {what} of {subject}",
-    "accepted": "accepted {what} of {subject} ({manner})",
-    "answered": "answered {what} of {subject}",
-}

@@ -1,6 +1,6 @@
-"""The process that is killed: a host with the example charts, driven by lines from the killer.
+"""The process that is killed: a host with a scenario's charts, driven by lines from the killer.
 
-    python -m machines.demo.orchestrator FILE
+    python -m machines.demo.orchestrator FILE SCENARIO
 
 It stands by until it is told to open the file, so that its imports cost no restart. Every save is
 told once it is committed; every command is answered once its await has returned. The imports are
@@ -13,9 +13,8 @@ import asyncio
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from machines import TAKEN, Host, Machine
-from machines.charts.checkout import Checkout
-from machines.charts.fulfilment import Fulfilment
+from machines import TAKEN, Host
+from machines.demo.hosted import HOSTED
 from machines.demo.lines import listen, tell
 from machines.errors import HostStoppedError, MachinesError
 from machines.run.views import view_of_row
@@ -27,11 +26,6 @@ if TYPE_CHECKING:
 
     from machines.definition import Chart
     from machines.run.run import Run
-
-MACHINES = (
-    Machine(Checkout, name="checkout", failed=("refused",)),
-    Machine(Fulfilment, name="fulfilment"),
-)
 
 ANSWER_S: Final = (0.0, 0.004, 0.02)
 """How long answers are on their way, in turn."""
@@ -96,7 +90,8 @@ async def _do(host: Host, verb: str, run: str, command: dict[str, Any]) -> Any:
     if verb == "send":
         return await host.send(run, command["event"], delivery=command["delivery"])
     if verb == "answer":
-        return await host.answer(run, command["gate"], command["event"])
+        given, delivery = command.get("data", {}), command.get("delivery")
+        return await host.answer(run, command["gate"], command["event"], delivery=delivery, **given)
     assert verb == "resolve", f"unknown command {verb!r}"
     return await host.resolve(run, command["effect"], **command["verdict"])
 
@@ -115,7 +110,7 @@ async def serve(path: str, machines: Iterable[Chart], *, verify: bool) -> None:
             {
                 "at": "open",
                 "resumed": len(report.resumed),
-                "set_aside": {**report.unresumed, **report.lost, **report.drifted},
+                "set_aside": {**report.unresumed, **report.drifted},
             }
         )
         while (command := await commands.get())["do"] != "stop":
@@ -130,9 +125,10 @@ async def _answer(host: Host, command: dict[str, Any]) -> None:
     tell(answer)
 
 
-def main(arguments: list[str], machines: Iterable[Chart] = MACHINES) -> None:
-    """Run a host on the file that the arguments name; with `--verify` it checks every save."""
-    asyncio.run(serve(arguments[0], machines, verify="--verify" in arguments))
+def main(arguments: list[str]) -> None:
+    """Run a host for the file and the scenario that are named; `--verify` checks every save."""
+    file, scenario = arguments[:2]
+    asyncio.run(serve(file, HOSTED[scenario], verify="--verify" in arguments))
 
 
 if __name__ == "__main__":

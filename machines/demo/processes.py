@@ -1,4 +1,4 @@
-"""Processes of the demo that the killer starts, talks to in lines, kills and buries."""
+"""Processes of the demo that it starts, talks to in lines, kills and buries, or waits for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
 
 from machines.demo.errors import DemoError
 from machines.demo.limits import LINE_BYTES_READ, LOOK_S, START_S_MAX, STOP_S_MAX
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 HOME = str(Path(__file__).resolve().parents[2])
 """The folder that the packages lie in, installed or not."""
-WORDS_BYTES_MAX = 400
+CLI: Final = "snapshots.inspection.cli"
+WORDS_BYTES_MAX: Final = 400
 
 
 class Process:
@@ -137,6 +138,40 @@ class Process:
         with suppress(BrokenPipeError):
             self._stdin.close()
         self._stdout.close()
+
+
+class Errand:
+    """A command of the product's own, run as its users run it, and waited for now and then.
+
+    What it was asked to do must end by itself: where its parent is killed, nobody ends it.
+    """
+
+    def __init__(self, arguments: Sequence[str]) -> None:
+        """Start `snapshots` with these arguments."""
+        self._popen = subprocess.Popen(  # noqa: S603 - this interpreter, with arguments made here
+            (sys.executable, "-P", "-m", CLI, *arguments),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            env={**os.environ, "PYTHONPATH": _python_path()},
+        )
+
+    def poll(self) -> int | None:
+        """Return its exit code, None while it runs."""
+        return self._popen.poll()
+
+    def said(self) -> tuple[bytes, bytes]:
+        """Return what it wrote on standard output and on standard error; to be asked once."""
+        return self._popen.communicate()
+
+    def close(self) -> None:
+        """Kill it if it still runs, and close the pipes; twice is harmless."""
+        self._popen.kill()
+        self._popen.wait()
+        for pipe in (self._popen.stdout, self._popen.stderr):
+            assert pipe is not None
+            pipe.close()
 
 
 def _python_path() -> str:

@@ -1,7 +1,7 @@
 """What was acknowledged, compared with what is on disk and with what really happened.
 
-It reads the file of the runs as anybody may, read-only and while nobody owns it, and the receiver's
-log. It believes nothing that an orchestrator says of the time before its own.
+It reads the file of the runs as anybody may, read-only and while nobody owns it, and the log of the
+process outside. It believes nothing that an orchestrator says of the time before its own.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from machines.demo.receiver import ONCE
 from machines.run.views import RunView, view_of_row
 from snapshots.codec import dump, load
 from snapshots.errors import RunNotFoundError, SnapshotsError
@@ -22,52 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-
-class Log:
-    """The receiver's log, read as it grows."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._read_bytes = 0
-        self._entries: list[dict[str, Any]] = []
-
-    def entries(self) -> list[dict[str, Any]]:
-        """Return every request that the receiver has accepted, in its order."""
-        if self._path.exists():
-            with self._path.open("rb") as stream:
-                stream.seek(self._read_bytes)
-                whole = stream.read().rpartition(b"\n")[0]
-            if whole:
-                self._read_bytes += len(whole) + 1
-                self._entries += [load(line) for line in whole.split(b"\n")]
-        return self._entries
-
-    def seen(self) -> Counter[tuple[str, str]]:
-        """Return how often the receiver accepted each thing for each key."""
-        return Counter((entry["what"], entry["key"]) for entry in self.entries())
-
-    def reference(self, what: str, key: str) -> str | None:
-        """Return the receiver's reference of what it did for a key."""
-        for entry in self.entries():
-            if entry["what"] == what and entry["key"] == key:
-                return str(entry["reference"])
-        return None
-
-    def subject(self, what: str, key: str) -> str | None:
-        """Return what the receiver was told that it was about."""
-        for entry in self.entries():
-            if entry["what"] == what and entry["key"] == key:
-                return str(entry["subject"])
-        return None
-
-    def repeated(self) -> list[str]:
-        """Return what happened again although it may happen only once, whatever its key was."""
-        happened = Counter((e["what"], e["subject"]) for e in self.entries() if e["what"] in ONCE)
-        return [
-            f"{what} of {subject}: {times} times"
-            for (what, subject), times in happened.items()
-            if times > 1
-        ]
+    from machines.demo.log import Log
 
 
 @dataclass(slots=True)
@@ -94,7 +48,7 @@ class Doubt:
     invoke: str
     cause: str
     had_happened: bool
-    """Whether the receiver had done it when the doubt was found."""
+    """Whether it had been done outside when the doubt was found."""
 
 
 @dataclass(slots=True)
@@ -102,6 +56,8 @@ class Row:
     """One run as it was found on disk."""
 
     view: RunView
+    value: dict[str, Any]
+    """The whole blob, as plain JSON."""
     step: int
     trail: list[list[Any]]
     deliveries: set[str]
@@ -110,7 +66,8 @@ class Row:
 class Witness:
     """Keeps the promises and the faults that were found; each fault is a sentence."""
 
-    def __init__(self, file: Path, log: Log) -> None:
+    def __init__(self, file: Path, log: Log, *, cyclic: frozenset[str] = frozenset()) -> None:
+        """`cyclic` are machines whose root chart may be moved by one event again and again."""
         self.log = log
         self.rows: dict[str, Row] = {}
         """The runs as they were found last."""
@@ -121,9 +78,10 @@ class Witness:
         self.twisted: dict[str, None] = {}
         """Trails that do not hang together, and events that were run twice."""
         self.unannounced: dict[str, None] = {}
-        """Requests that the receiver got without an intent on disk."""
+        """Requests that arrived outside without an intent on disk."""
         self.doubts: dict[tuple[str, int], Doubt] = {}
         self._file = file
+        self._cyclic = cyclic
         self._promises: dict[str, Promise] = {}
 
     # -- what is acknowledged -------------------------------------------------------------------
@@ -155,7 +113,7 @@ class Witness:
 
     def examine(self, runs: list[str]) -> dict[str, Row]:
         """Read the runs while nobody writes, note every fault, and return them."""
-        entries = list(self.log.entries())
+        entries = list(self.log.accepted())
         self.rows = self.read(runs)
         for run, promise in self._promises.items():
             row = self.rows.get(run)
@@ -190,6 +148,7 @@ class Witness:
                 blob = load(found.blob)
                 rows[run] = Row(
                     view_of_row(StoredRun(header=found.header, blob=found.blob)),
+                    blob,
                     blob.get("step", 0),
                     blob.get("trail", []),
                     set(blob.get("deliveries", ())),
@@ -220,7 +179,8 @@ class Witness:
             if last.get(path, [] if is_whole else was) != was:
                 self.twisted[f"{run}: {path or 'root'} went on from {was}, not {last[path]}"] = None
             last[path] = now
-            if not event.startswith("error."):
+            may_recur = not path and row.view.machine in self._cyclic
+            if not (may_recur or event.startswith("error.")):
                 events[path, event] += 1
         for (path, event), times in events.items():
             if times > 1:
@@ -268,10 +228,10 @@ class Witness:
             yield from row.view.effects
 
     def never_happened(self) -> list[str]:
-        """Return effects that the ledger calls done and that the receiver never saw."""
+        """Return effects that the ledger calls done and that were never seen outside."""
         seen = self.log.seen()
         return [
-            f"{effect['id']} is done, and the receiver never saw it"
+            f"{effect['id']} is done, and was never seen outside"
             for effect in self.effects()
             if effect["status"] == "done" and not seen[effect["kind"], effect["key"]]
         ]

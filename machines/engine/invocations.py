@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from statemachine.invoke import InvokeContext
+
+from machines.errors import DefinitionError
+
+if TYPE_CHECKING:
+    from machines.books import (
+        AdmissionBook,
+        Books,
+        EffectBook,
+        EpochBook,
+        NoticeBook,
+        PickBook,
+        PushBook,
+    )
+    from snapshots.ledgers.admissions import Admission
 
 Kind = Literal["call", "effect", "gate", "child", "timeout", "nursery"]
 SPAWNED = ".@"
@@ -21,10 +35,55 @@ class Context(InvokeContext):
     attempt: int = 1
     """How many times the work was started, this time included."""
     key: str | None = None
-    """The idempotency key of an effect."""
+    """The idempotency key of an effect; for other work, what names this invocation alone."""
     term: int | None = None
     """The owner's term, for receivers that can refuse a former owner."""
     run_id: str | None = None
+    books: Books | None = None
+    """The ledgers of the run; None for a chart that no run keeps."""
+
+    @property
+    def kept(self) -> Books:
+        """The ledgers of the run. Raises DefinitionError for a chart that no run keeps."""
+        if self.books is None:
+            reason, hint = "it has no run, and so no ledgers", "run it with a Host or open_run"
+            raise DefinitionError(type(self.machine).__name__, reason, hint)
+        return self.books
+
+    @property
+    def admission(self) -> Admission | None:
+        """The outside session that this invocation recorded, settled or not; None without one."""
+        return self.kept.admission
+
+    @property
+    def admissions(self) -> AdmissionBook:
+        """The outside sessions of the run."""
+        return self.kept.admissions
+
+    @property
+    def effects(self) -> EffectBook:
+        """The effects of the run, to be read."""
+        return self.kept.effects
+
+    @property
+    def epochs(self) -> EpochBook:
+        """The epochs of the run's conversations."""
+        return self.kept.epochs
+
+    @property
+    def notices(self) -> NoticeBook:
+        """News that the next admission must carry."""
+        return self.kept.notices
+
+    @property
+    def picks(self) -> PickBook:
+        """Choices that are outstanding, each with the replies since."""
+        return self.kept.picks
+
+    @property
+    def pushes(self) -> PushBook:
+        """What was published, by slot."""
+        return self.kept.pushes
 
 
 @dataclass(slots=True)

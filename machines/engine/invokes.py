@@ -67,13 +67,21 @@ class Invokes(InvokeManager):
         for invoke in list(self.active.values()):
             if invoke.state == name:
                 self.cancel(invoke)
-        self.marked = [mark for mark in self.marked if mark.state != name]
+        self._drop_marks(name)
 
     def cancel_all(self) -> None:
         """Cancel everything, as the chart ends."""
         for invoke in list(self.active.values()):
             self.cancel(invoke)
+        self._drop_marks(None)
         self._cleanup()
+
+    def _drop_marks(self, state: str | None) -> None:
+        """Forget what a state, or any, is to begin; what has a number may have an intent too."""
+        dropped = [mark for mark in self.marked if state in (None, mark.state)]
+        self.marked = [mark for mark in self.marked if mark not in dropped]
+        path = self.node.path
+        self.node.tree.stopped += [(path, mark.id) for mark in dropped if mark.id is not None]
 
     def send_to_child(self, invokeid: str, event: str, **data: Any) -> bool:
         """Send an event to an invoked chart; return whether there is one that takes events."""

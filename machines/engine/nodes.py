@@ -56,6 +56,9 @@ class Keeper(Protocol):
     def start(self, call: Call) -> None:
         """Begin outside work, to be reported to `Tree.finish`."""
 
+    def ignores(self, item: Queued) -> bool:
+        """Whether an event is not to be run: it answers a conversation that has moved on."""
+
     def stop(self, path: str, invoke: str) -> None:
         """End outside work whose state was left; the save that says so is on disk."""
 

@@ -26,6 +26,8 @@ class Queued:
     trigger: TriggerData
     invoke: str | None = None
     """The invocation without which the event is void: the end of a timeout whose state was left."""
+    epoch: str | None = None
+    """The conversation that the event answers, with its epoch: void once that has another one."""
 
     @property
     def key(self) -> tuple[int, int]:

@@ -52,6 +52,8 @@ class Tree:
         self.seq = 0
         self.stamp = 0
         self.pumping = False
+        self.driven = False
+        """Whether who runs the charts can await nothing."""
         self.restoring = False
         self.thread = threading.get_ident()
         self.former: StateChart[Any] | None = None
@@ -216,7 +218,8 @@ class Tree:
         """Run the charts of the tree, each until it has nothing to do, until none has.
 
         It returns earlier after PUMP_MACROSTEPS_MAX macrosteps, with charts still in `turn`, so
-        that a chart which sends to itself for ever does not keep others from running.
+        that a chart which sends to itself for ever does not keep others from running; and before
+        the turn of a chart with coroutines that began just now, where nothing can be awaited.
         """
         if self.pumping:
             return
@@ -226,6 +229,8 @@ class Tree:
             while True:
                 self.admit()
                 if not self.turn or self.budget <= 0:
+                    return
+                if self.driven and self.turn[0].engine.is_async:
                     return
                 await self._turn(self.turn[0])
         finally:
@@ -324,19 +329,24 @@ def _told_of(node: Node) -> dict[str, Any]:
 
 
 def drive(tree: Tree) -> None:
-    """Run a tree of synchronous charts to rest, without an event loop."""
+    """Run a tree of synchronous charts to rest, without an event loop.
+
+    It is left before the turn of a chart with coroutines, if one of them began such a chart.
+    """
     drive_once(tree)
-    while tree.turn:
+    while tree.turn and tree.is_sync:
         drive_once(tree)
 
 
 def drive_once(tree: Tree) -> None:
     """Run a tree of synchronous charts for one pump, without an event loop."""
-    pump = tree.pump()
+    pump, tree.driven = tree.pump(), True
     try:
         pump.send(None)
     except StopIteration:
         return
+    finally:
+        tree.driven = False
     pump.close()
     message = "a synchronous chart awaited something"
     raise AssertionError(message)

@@ -49,4 +49,4 @@ def readdress(item: Queued, chart: StateChart[Any]) -> Queued:
         send_id=old.send_id,
     )
     trigger.future = old.future
-    return Queued(item.at, item.seq, trigger)
+    return Queued(item.at, item.seq, trigger, item.invoke, item.epoch)

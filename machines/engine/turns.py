@@ -251,7 +251,7 @@ class DurableEngine:
         if item is None:
             return False
         self.node.fragment = None
-        if self.invokes.is_void(item):
+        if self.invokes.is_void(item) or self.tree.keeper.ignores(item):
             return True
         self.current, self.result = item, None
         self.moved = True

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from machines.errors import MachinesError, UnknownMachineError
 from machines.limits import BOOT_SLICE_ROWS
-from machines.recovery.decision import Report, decide, drifted
+from machines.migrations import chain
+from machines.recovery.decision import Report, decide
 from snapshots.errors import FencedError, SnapshotsError
 
 if TYPE_CHECKING:
     from machines.definition import Machine
+    from machines.recovery.decision import Decision
     from snapshots.records import RunHeader, StoredRun
     from snapshots.store import SnapshotStore
 
@@ -30,6 +32,12 @@ class Booted(Protocol):
         self, header: RunHeader, machine: Machine, value: dict[str, Any], *, restarted: bool = True
     ) -> Any:
         """Take a restored run into memory and let it go on."""
+
+    def bring_over(self, header: RunHeader, decision: Decision, *, reconcile: bool) -> Any:
+        """Return a run in today's shape, its row written; None if it is lost."""
+
+    def begin(self, run: Any, *, restarted: bool) -> None:
+        """Have a run that was built go on from here."""
 
     def leave_waiting(self, header: RunHeader) -> None:
         """Keep a run that only waits as its header."""
@@ -54,18 +62,28 @@ async def boot(host: Booted) -> None:
 
 
 def _restore(host: Booted, stored: StoredRun) -> None:
-    header, report = stored.header, host.report
+    header = stored.header
     if header.parked:
         machine = host.machines.get(header.machine)
         if machine is None:
             raise UnknownMachineError(header.machine, tuple(host.machines), header.run_id)
         if machine.digest == header.digest:
-            host.leave_waiting(header)
-            report.resumed.append(header.run_id)
-        else:
-            _set_aside(host, stored, str(drifted(stored, machine, host.store.shape(header.digest))))
-        return
-    decision = decide(stored, host.machines, host.store.shape(header.digest))
+            _leave_waiting(host, header)
+            return
+        if chain(machine.migrations, header.digest, machine.digest):
+            stored = host.store.load(header.run_id)  # with what it holds
+    _take_up(host, stored)
+
+
+def _leave_waiting(host: Booted, header: RunHeader) -> None:
+    host.leave_waiting(header)
+    host.report.resumed.append(header.run_id)
+
+
+def _take_up(host: Booted, stored: StoredRun) -> None:
+    header, report = stored.header, host.report
+    shape = host.store.shape(header.digest)
+    decision = decide(stored, host.machines, shape, reconcile=not header.parked)
     if decision.fate == "unresumed":
         report.unresumed[header.run_id] = decision.reason
     elif decision.fate == "drifted":
@@ -73,10 +91,24 @@ def _restore(host: Booted, stored: StoredRun) -> None:
     elif decision.fate == "lost":
         host.store.mark(header, "lost", decision.reason)
         report.lost[header.run_id] = decision.reason
+    elif decision.fate == "migrate":
+        _migrate(host, header, decision)
     else:
         assert decision.machine is not None
         host.adopt(header, decision.machine, decision.value)
         report.resumed.append(header.run_id)
+
+
+def _migrate(host: Booted, header: RunHeader, decision: Decision) -> None:
+    """Bring a run to today's shape; one that only waits is left to, as ever."""
+    run = host.bring_over(header, decision, reconcile=not header.parked)
+    if run is None:
+        return
+    if run.header.parked:
+        _leave_waiting(host, run.header)
+    else:
+        host.begin(run, restarted=True)
+        host.report.resumed.append(header.run_id)
 
 
 def _set_aside(host: Booted, stored: StoredRun, reason: str) -> None:

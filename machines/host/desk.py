@@ -3,35 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from machines.definition import Machine
-from machines.errors import EffectNotFoundError, UnknownMachineError
+from machines.errors import (
+    EffectNotFoundError,
+    RunFinishedError,
+    UnknownMachineError,
+    UnsettledEffectError,
+)
 from machines.host.live_runs import Residents
 from machines.recovery.revival import revival
 from machines.run import inbox as entering
 from machines.run.calls import decide_by_hand
+from machines.run.ending import cancel
 from machines.run.run import Run
 from machines.run.views import view_of_row, view_of_run
+from machines.run.waiters import TAKEN
 from snapshots.identifiers import check_run_id, new_run_id
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from machines.books import Books
     from machines.definition import Chart
     from machines.gates import OpenGate
     from machines.run.views import RunView
     from snapshots.records import RunHeader, Status
-
-
-class Taken(Enum):
-    """What `send` returns for a delivery that its run has taken already."""
-
-    TAKEN = "taken"
-
-
-TAKEN = Taken.TAKEN
 
 
 class Desk(Residents):
@@ -84,49 +82,99 @@ class Desk(Residents):
         return found[0]
 
     async def send(
-        self, run: str, event: str, /, *args: Any, delivery: str | None = None, **data: Any
+        self,
+        run: str,
+        event: str,
+        /,
+        *args: Any,
+        delivery: str | None = None,
+        epoch: str | None = None,
+        **data: Any,
     ) -> Any:
         """Send an event and return its result once its macrostep's save is on disk.
 
-        `delivery` is the sender's own id for it: a repeat returns TAKEN and is not run. Raises
-        what the macrostep raises (the run is then at its last saved snapshot), RunNotFoundError,
-        AmbiguousRunError, RunFinishedError, EventRefusedError, EncodeError, InvalidKeyError.
+        `delivery` is the sender's own id for it: a repeat returns TAKEN and is not run. `epoch` is
+        what the run minted for the conversation that this answers (`ctx.epochs.mint`): once that
+        conversation has another one, STALE is returned and the event is not run.
+
+        Raises what the macrostep raises (the run is then at its last saved snapshot),
+        RunNotFoundError, AmbiguousRunError, RunFinishedError, EventRefusedError, EncodeError,
+        InvalidKeyError.
         """
-        while delivery is not None:
-            entering.check_delivery(delivery)
+        live = await self._ready_for(run, event, delivery)
+        if live is None:
+            return TAKEN
+        future = asyncio.get_running_loop().create_future()
+        given = entering.Incoming(event=event, args=args, data=data, epoch=epoch)
+        receipt = entering.send(live, given, waiter=future, delivery=delivery)
+        if receipt is not None:
+            return receipt
+        return await self._answered(live, future, delivery)
+
+    async def answer(
+        self,
+        run: str,
+        gate: str,
+        event: str,
+        /,
+        *args: Any,
+        delivery: str | None = None,
+        epoch: str | None = None,
+        **data: Any,
+    ) -> Any:
+        """Answer an open gate of a run, by its key or its address; else as `send`.
+
+        What was sent to the run before is run first: it may close the gate. Raises
+        GateClosedError, AmbiguousGateError, and EventRefusedError for data that the gate's model
+        refuses, before anything is taken.
+        """
+        live = await self._ready_for(run, event, delivery, quiet=True)
+        if live is None:
+            return TAKEN
+        future = asyncio.get_running_loop().create_future()
+        given = entering.Incoming(event=event, args=args, data=data, epoch=epoch)
+        receipt = entering.answer(live, gate, given, future, delivery=delivery)
+        if receipt is not None:
+            return receipt
+        return await self._answered(live, future, delivery)
+
+    async def _ready_for(
+        self, run: str, event: str, delivery: str | None, *, quiet: bool = False
+    ) -> Run | None:
+        """Return the run that takes the event now; None once it has taken that delivery.
+
+        A delivery that is under way is waited for: if it fails, this one counts.
+        """
+        if delivery is None:
+            return await self._ready(self._resolve(run), event, quiet=quiet)
+        entering.check_delivery(delivery)
+        while True:
             run_id = self._resolve(run)
             if self._was_taken(run_id, delivery):
-                return TAKEN
+                return None
             first = self.live(run_id).delivering.get(delivery)
             if first is None:
-                break
+                try:
+                    live = await self._ready(run_id, event, quiet=quiet)
+                except RunFinishedError:
+                    continue  # it ended meanwhile, maybe by that very delivery
+                first = live.delivering.get(delivery)
+                if first is None:
+                    return live
             await asyncio.wait([first])
             if first.exception() is None:
-                return TAKEN
-        live = await self._ready(self._resolve(run), event)
-        future = asyncio.get_running_loop().create_future()
-        given = entering.Incoming(event=event, args=args, data=data)
-        if not entering.send(live, given, waiter=future, delivery=delivery):
-            return TAKEN
+                return None
+
+    async def _answered(self, live: Run, future: asyncio.Future[Any], delivery: str | None) -> Any:
         if delivery is not None:
             live.note_delivering(delivery, future)
-        return await asyncio.shield(future)
-
-    async def answer(self, run: str, gate: str, event: str, /, *args: Any, **data: Any) -> Any:
-        """Answer an open gate of a run; else as `send`. Raises GateClosedError.
-
-        What was sent to the run before is run first: it may close the gate.
-        """
-        live = await self._ready(self._resolve(run), event, quiet=True)
-        future = asyncio.get_running_loop().create_future()
-        entering.answer(live, gate, entering.Incoming(event=event, args=args, data=data), future)
         return await asyncio.shield(future)
 
     async def cancel(self, run: str, reason: str | None = None) -> None:
         """End a live run: what it does outside is stopped. Raises RunFinishedError."""
         live = self.live(self._resolve(run))
         with self._watching_for_the_fence():
-            live.cancel(reason)
+            cancel(live, reason)
 
     async def unload(self, run: str) -> bool:
         """Put a live run out of memory; False if it is doing something, and stays.
@@ -153,36 +201,56 @@ class Desk(Residents):
         done: Any = ...,
         failed: str | BaseException | None = None,
         again: bool = False,
+        attempt: int | None = None,
     ) -> None:
         """Settle an effect in doubt: it was done (with its result), it failed, or call it again.
 
-        `effect` is the effect's id, or the part of it behind the run's. Raises
-        EffectNotFoundError, UnsettledEffectError if it is not in doubt or not exactly one outcome
-        is given, EncodeError, RunFinishedError; StorageError if that could not be saved yet: it is
-        kept, and saved again.
+        `effect` is the effect's id, or the part of it behind the run's. `attempt` is the number of
+        the call that this is about, if the effect may have been called again meanwhile.
+
+        Raises EffectNotFoundError, UnsettledEffectError if it is not in doubt, its attempt is
+        another one, or not exactly one outcome is given, EncodeError, RunFinishedError;
+        StorageError if that could not be saved yet: it is kept, and saved again.
         """
         live = self._unpause(self.live(self._resolve(run)))
+        self._decide(live, effect, attempt, done=done, failed=failed, again=again)
+        if live.trouble is not None:
+            raise live.trouble
+
+    def _decide(self, live: Run, effect: str, attempt: int | None, **outcome: Any) -> None:
         effects = live.ledgers.effects
         row = effects.get(effect) or effects.get(f"{live.run_id}/{effect}")
         if row is None:
             raise EffectNotFoundError(live.run_id, effect, tuple(r.id for r in effects))
-        decide_by_hand(live, row, done=done, failed=failed, again=again)
-        if live.trouble is not None:
-            raise live.trouble
+        if attempt is not None and attempt != row.attempt:
+            hint = f"its attempt is {row.attempt}, not {attempt}: look at it and decide anew"
+            raise UnsettledEffectError(live.run_id, row.id, row.status, hint)
+        decide_by_hand(live, row, **outcome)
 
     async def revive(self, run: str) -> None:
         """Make a lost, drifted or broken run live again.
 
-        Raises DriftError if its machine still has another shape, RunFinishedError for a run that
-        ended by itself or is live, UnknownMachineError, DecodeError.
+        One that another shape wrote is migrated. Raises DriftError if its machine has no
+        migration for that, MigrationRefusedError, RunFinishedError for a run that ended by itself
+        or is live, UnknownMachineError, DecodeError; it then stays as it was.
         """
-        self._require_open()
-        stored = self.store.load(self._resolve(run))
+        self._revive(self._resolve(run))
+
+    def _revive(self, run_id: str, settle: Callable[[], object] | None = None) -> None:
+        """Revive a run; `settle` is called in the transaction that makes it live."""
+        stored = self.store.load(run_id)
         decision = revival(stored, self.machines, self.store.shape)
         assert decision.machine is not None
+        if decision.fate == "migrate":
+            brought = self.bring_over(stored.header, decision, reconcile=False, settle=settle)
+            assert brought is not None, "nobody was asked whether it is lost"
+            self.begin(brought, restarted=True)
+            return
         made = self.build(stored.header, decision.machine, decision.value, restarted=True)
-        with self._watching_for_the_fence():
+        with self._watching_for_the_fence(), self.store.transaction():
             made.row.header = self.store.mark(stored.header, "live", None)
+            if settle is not None:
+                settle()
         self.begin(made, restarted=True)
 
     async def read(self, run: str) -> RunView:
@@ -215,5 +283,9 @@ class Desk(Residents):
         return await self.read(run_id)
 
     async def gates(self, run: str) -> list[OpenGate]:
-        """Return the open gates of a live run: key, accepted events, meta."""
+        """Return the open gates of a live run: key, accepted events, their parameters, meta."""
         return self.live(self._resolve(run)).gates()
+
+    async def ledgers(self, run: str) -> Books:
+        """Return the ledgers of a live run: each change of one is saved before it returns."""
+        return self.live(self._resolve(run)).books()

@@ -14,7 +14,7 @@ from machines.errors import (
 )
 from machines.host.alarm import Alarm
 from machines.host.boot import boot
-from machines.host.desk import Desk
+from machines.host.mail import Mailroom
 from machines.host.workshop import Workshop
 from machines.limits import (
     GRACE_S,
@@ -30,7 +30,7 @@ from snapshots.errors import (
     FencedError,
     StorageError,
 )
-from snapshots.limits import RETENTION_MS
+from snapshots.mailbox import Mailbox
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from snapshots.clock import Clock
 
 
-class Host(Desk):
+class Host(Mailroom):
     """Opens a file, restores its live runs, and runs them until it is left.
 
         async with Host("state.db", machines=[Checkout]) as host:
@@ -80,11 +80,12 @@ class Host(Desk):
             raise HostStoppedError(self.path, self._stopped)
         await self._take_lock()
         try:
-            self.store = open_store(self.path, clock=self.clock)
+            self.store = store = open_store(self.path, clock=self.clock)
         except BaseException:
             self._lock.release()
             raise
         try:
+            self._mailbox = Mailbox(store, clock=self.clock)
             self.store.take_over(holder_name())
             self._shop = Workshop(self._break)
             self._alarm = Alarm(self.clock, self._ring)
@@ -93,7 +94,8 @@ class Host(Desk):
         except BaseException:
             await self._close()
             raise
-        self._tasks = [self._task(self._alarm.run()), self._task(self._sweeping())]
+        work = (self._alarm.run(), self._sweeping(), self._deliver())
+        self._tasks = [self._task(coroutine) for coroutine in work]
         if not self._lock.held:
             self._tasks.append(self._task(self._locking()))
         return self
@@ -170,18 +172,22 @@ class Host(Desk):
             self.report.unswept = str(error)
 
     async def sweep(self) -> int:
-        """Delete the runs that ended more than a week ago, in slices; return how many."""
+        """Delete the runs that ended more than a week ago, in slices; return how many.
+
+        What was settled in the mailbox more than a day ago is deleted with them.
+        """
         swept = 0
-        before = self.clock.now_ms() - RETENTION_MS
-        while (slice_ := self._sweep_slice(before)) > 0:
+        while (slice_ := self._sweep_slice()) > 0:
             swept += slice_
+            await asyncio.sleep(SWEEP_PAUSE_S)
+        while self._sweep_mailbox() > 0:  # noqa: ASYNC110 - each slice is a write of its own
             await asyncio.sleep(SWEEP_PAUSE_S)
         return swept
 
-    def _sweep_slice(self, before_ms: int) -> int:
+    def _sweep_slice(self) -> int:
         self._require_open()
         with self._watching_for_the_fence():
-            return self.store.sweep(before_ms)
+            return self.store.sweep()
 
 
 def by_name(machines: Iterable[Chart]) -> dict[str, Machine]:

@@ -15,7 +15,9 @@ from machines.errors import (
     RunFinishedError,
 )
 from machines.limits import SAVE_RETRY_MS, SAVE_RETRY_MS_MAX
-from machines.recovery.decision import Report, decide, read
+from machines.migrations import route
+from machines.recovery.decision import Report, ask, decide, read
+from machines.recovery.migrating import migrate
 from machines.run.inbox import declared_delay, sender
 from machines.run.run import Run
 from snapshots.errors import (
@@ -28,12 +30,13 @@ from snapshots.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from machines.definition import Machine
     from machines.engine.nodes import Call
     from machines.host.alarm import Alarm
     from machines.host.workshop import Workshop
+    from machines.recovery.decision import Decision
     from snapshots.clock import Clock
     from snapshots.records import RunHeader, StoredRun
     from snapshots.store import SnapshotStore
@@ -127,7 +130,7 @@ class Residents:
         """Return a live run, built from its row if it only waited.
 
         Raises what keeps it from being taken up: RunNotFoundError, RunFinishedError,
-        UnknownMachineError, UnresumedError, DriftError, DecodeError.
+        UnknownMachineError, UnresumedError, DriftError, MigrationRefusedError, DecodeError.
         """
         resident = self._resident.get(run_id)
         if resident is not None:
@@ -153,7 +156,48 @@ class Residents:
         if decision.error is not None:
             raise decision.error
         assert decision.machine is not None
-        return self.adopt(header, decision.machine, decision.value, restarted=not known)
+        if decision.fate != "migrate":
+            return self.adopt(header, decision.machine, decision.value, restarted=not known)
+        run = self.bring_over(header, decision, reconcile=not known)
+        if run is None:
+            raise RunFinishedError(header.run_id, "lost")
+        self.begin(run, restarted=True)
+        self.report.unresumed.pop(header.run_id, None)
+        self.report.resumed.append(header.run_id)
+        return run
+
+    def bring_over(
+        self,
+        header: RunHeader,
+        decision: Decision,
+        *,
+        reconcile: bool,
+        settle: Callable[[], object] | None = None,
+    ) -> Run | None:
+        """Return a run in today's shape, its row written; nothing of it has begun.
+
+        None if `reconcile` finds that its outside world is gone: it is lost in its former shape.
+        `settle` is called in the transaction of the write. Raises MigrationRefusedError,
+        UnresumedError, and what the write does.
+        """
+        machine, run_id = decision.machine, header.run_id
+        assert machine is not None
+        run = migrate(header, decision.value, machine, decision.steps, self._made)
+        value = machine.codec.decode(run.as_stored().blob)
+        gone = ask(machine, run_id, value) if reconcile else None
+        if gone is not None:
+            if gone.fate != "lost" and gone.error is not None:
+                raise gone.error
+            with self._watching_for_the_fence():
+                self.store.mark(header, "lost", gone.reason)
+            self.report.lost[run_id] = gone.reason
+            return None
+        with self._watching_for_the_fence(), self.store.transaction():
+            run.write()
+            if settle is not None:
+                settle()
+        self.report.migrated[run_id] = route(decision.steps, machine.digest)
+        return run
 
     def adopt(
         self, header: RunHeader, machine: Machine, value: dict[str, Any], *, restarted: bool = True
@@ -170,12 +214,13 @@ class Residents:
         self, header: RunHeader, machine: Machine, value: dict[str, Any], *, restarted: bool
     ) -> Run:
         """Return a run built from its row; it is not in memory for anybody else yet."""
-        given = value.get("input", {})
-        run = Run(
-            self.store, machine, header.run_id, given, self, clock=self.clock, verify=self.verify
-        )
+        run = self._made(machine, header.run_id, value.get("input", {}))
         run.restore(header, value, restarted=restarted)
         return run
+
+    def _made(self, machine: Machine, run_id: str, given: Mapping[str, Any]) -> Run:
+        """Return a run without charts, to be begun or built."""
+        return Run(self.store, machine, run_id, given, self, clock=self.clock, verify=self.verify)
 
     def begin(self, run: Run, *, restarted: bool) -> None:
         """Have a run that was built go on from here."""

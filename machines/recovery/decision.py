@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from machines.errors import DriftError, RunFinishedError, UnknownMachineError, UnresumedError
+from machines.migrations import Migration, chain, route
 from machines.recovery.form import check_form
 from machines.shape import drift
 from snapshots.codec import load
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from machines.definition import Machine
     from snapshots.records import StoredRun
 
-Fate = Literal["resume", "unresumed", "lost", "drifted"]
+Fate = Literal["resume", "migrate", "unresumed", "lost", "drifted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +32,11 @@ class Decision:
     reason: str = ""
     machine: Machine | None = None
     value: dict[str, Any] = field(default_factory=dict)
-    """The decoded blob of a run that is resumed."""
+    """The decoded blob of a run that is resumed or migrated."""
     error: Exception | None = None
     """What says the reason, for who asked for this one run."""
+    steps: tuple[Migration, ...] = ()
+    """The migrations that lead a run to today's shape."""
 
 
 @dataclass(slots=True)
@@ -45,6 +48,8 @@ class Report:
     """Left live and tried again at the next boot."""
     lost: dict[str, str] = field(default_factory=dict)
     drifted: dict[str, str] = field(default_factory=dict)
+    migrated: dict[str, str] = field(default_factory=dict)
+    """The way from shape to shape that a run was brought here, which then counts as resumed."""
     unswept: str = ""
     """Why the last sweep deleted less than it should, if it did."""
 
@@ -54,7 +59,9 @@ class Report:
             f"{len(self.lost)} lost, {len(self.drifted)} drifted"
         )
         lines = [counts]
-        for word in ("unresumed", "lost", "drifted"):
+        if self.migrated:
+            lines[0] += f", {len(self.migrated)} of them migrated"
+        for word in ("migrated", "unresumed", "lost", "drifted"):
             found: dict[str, str] = getattr(self, word)
             lines += [f"  {word} {run_id}: {reason}" for run_id, reason in found.items()]
         return "\n".join(lines)
@@ -70,21 +77,25 @@ def decide(
     """Say what becomes of a live row at a boot.
 
     `machines` by name; `shape` is the stored shape of the row's digest. `reconcile` says whether
-    the machine is asked for the run's outside world: not for one that this process knows already.
+    the machine is asked for the run's outside world: not for one that this process knows already,
+    and for one that is migrated only then, with what it became.
     """
     header = stored.header
     machine = machines.get(header.machine)
     if machine is None:
         error = UnknownMachineError(header.machine, tuple(machines), header.run_id)
         return Decision("unresumed", str(error), error=error)
-    if header.digest != machine.digest:
+    steps = chain(machine.migrations, header.digest, machine.digest)
+    if header.digest != machine.digest and not steps:
         difference = drifted(stored, machine, shape)
         return Decision("drifted", str(difference), machine, error=difference)
     try:
         value = read(stored, machine)
     except DecodeError as error:
         return Decision("unresumed", str(error), machine, error=error)
-    gone = _ask(machine, header.run_id, value) if reconcile else None
+    if steps:
+        return Decision("migrate", route(steps, machine.digest), machine, value, steps=steps)
+    gone = ask(machine, header.run_id, value) if reconcile else None
     if gone is not None:
         return gone
     return Decision("resume", "", machine, value)
@@ -120,7 +131,8 @@ def read(stored: StoredRun, machine: Machine) -> dict[str, Any]:
     return value
 
 
-def _ask(machine: Machine, run_id: str, value: dict[str, Any]) -> Decision | None:
+def ask(machine: Machine, run_id: str, value: dict[str, Any]) -> Decision | None:
+    """Ask the machine whether a run's outside world is there; return what becomes of it if not."""
     if machine.reconcile is None:
         return None
     try:
@@ -152,6 +164,11 @@ class Restored:
     def context(self) -> Mapping[str, Any]:
         """The fields of the root chart's model."""
         return dict(self.value["root"].get("context", {}))
+
+    @property
+    def admissions(self) -> Mapping[str, Any]:
+        """The outside sessions that the run was admitted to, by their keys."""
+        return dict(self.value.get("admissions", {}))
 
     @property
     def configuration(self) -> tuple[str, ...]:

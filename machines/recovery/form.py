@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from machines.names import path_below
 from snapshots.errors import DecodeError
+from snapshots.ledgers.effects import whole
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     Form = Callable[[Any, str], None]
 
@@ -107,6 +108,7 @@ _queued: Final = _record(
         "args": _list,
         "kwargs": _mapping,
         "invoke": _text,
+        "epoch": _text,
     },
 )
 _marked: Final = _record(
@@ -152,19 +154,43 @@ _timer: Final = _record(
 _effect: Final = _record(
     {
         "id": _text,
-        "node": _text,
-        "invoke": _text,
         "kind": _text,
-        "key": _text,
         "status": _one_of("intent", "calling", "done", "failed", "unknown"),
         "attempt": _whole,
         "at": _whole,
     },
-    {"idempotent": _flag, "tail": _any, "error": _any, "offered": _flag},
+    {
+        "node": _text,
+        "invoke": _text,
+        "key": _text,
+        "idempotent": _flag,
+        "tail": _any,
+        "error": _any,
+        "offered": _flag,
+    },
 )
 _arrival: Final = _record({"node": _text, "item": _queued}, {"invoke": _text})
 _clock: Final = _record({"seq": _whole, "stamp": _whole}, {})
 _error: Final = _record({"type": _text, "message": _text}, {})
+
+
+def _number(value: Any, where: str) -> None:
+    _whole(value, where)
+    if value < 0:
+        raise _wrong(value, where, "a number from 0 on")
+
+
+_admission: Final = _record(
+    {"handle": _any, "offset": _number, "at": _whole},
+    {"settled": _flag, "conversation": _text},
+)
+_notice: Final = _record({"at": _whole}, {"text": _any, "scope": _text, "delivered": _text})
+_pick: Final = _record({"id": _text, "offer": _any, "at": _whole, "since": _number}, {})
+_hold: Final = _record({"chain": _text, "picks": _each(_pick)}, {"replies": _list})
+_push: Final = _record(
+    {"id": _text, "commit": _text, "source": _text, "squashed": _any, "at": _whole},
+    {"answer": _any, "finished": _flag, "bundle": _kind("bytes", bytes)},
+)
 
 
 def _move(value: Any, where: str) -> None:
@@ -226,6 +252,11 @@ _blob: Final = _record(
         "arrivals": _each(_arrival),
         "timers": _each(_timer),
         "effects": _each(_effect),
+        "admissions": _named(_admission),
+        "epochs": _named(_number),
+        "notices": _named(_notice),
+        "picks": _each(_hold),
+        "pushes": _named(_each(_push)),
         "deliveries": _texts,
         "trail": _each(_move),
         "error": _error,
@@ -241,10 +272,12 @@ def _agree(blob: dict[str, Any]) -> None:
     charts = dict(_walk("", blob["root"]))
     _agree_on_numbers(blob, charts)
     _agree_on_timers(blob, charts)
-    for row in blob.get("effects", ()):
+    for row in map(whole, blob.get("effects", ())):
         expected = "/".join(p for p in (blob["run"], row["node"], row["invoke"]) if p)
         if row["id"] != expected:
             raise _wrong(row["id"], "the id of an effect", repr(expected))
+    _agree_on_ledgers(blob)
+    _agree_on_holds(blob.get("picks", ()))
     for path, node in charts.items():
         if node["status"] == "finished":
             continue
@@ -266,10 +299,39 @@ def _agree_on_timers(blob: dict[str, Any], charts: dict[str, dict[str, Any]]) ->
             raise _wrong(timer["node"], "the chart of a timer", "one that is there")
 
 
+def _agree_on_ledgers(blob: dict[str, Any]) -> None:
+    """Refuse rows that their ledger would not have written: one of two has another's name."""
+    _once([row["id"] for row in blob.get("effects", ())], "the id of an effect")
+    for source, notice in blob.get("notices", {}).items():
+        if ("text" in notice) is ("delivered" in notice):
+            raise _wrong(sorted(notice), f"blob.notices.{source}", "either text or delivered")
+    for slot, rows in blob.get("pushes", {}).items():
+        _once([row["id"] for row in rows], f"the id of a push of {slot!r}")
+        for row in rows[:-1]:
+            if "bundle" in row:
+                raise _wrong(row["id"], f"blob.pushes.{slot}", "a bundle at its newest push only")
+
+
+def _agree_on_holds(holds: Sequence[dict[str, Any]]) -> None:
+    _once([hold["chain"] for hold in holds], "the chain of a hold")
+    _once([pick["id"] for hold in holds for pick in hold["picks"]], "the id of a pick")
+    for hold in holds:
+        replies = len(hold.get("replies", ()))
+        for pick in hold["picks"]:
+            if pick["since"] > replies:
+                raise _wrong(pick["since"], "blob.picks: since", f"{replies} or less")
+
+
+def _once(found: list[str], what: str) -> None:
+    if len(set(found)) < len(found):
+        twice = next(name for name in found if found.count(name) > 1)
+        raise _wrong(twice, what, "each one once")
+
+
 def _agree_on_invokes(blob: dict[str, Any], path: str, node: dict[str, Any]) -> None:
     kept = {
         "timeout": {(timer["node"], timer.get("invoke")) for timer in blob.get("timers", ())},
-        "effect": {(row["node"], row["invoke"]) for row in blob.get("effects", ())},
+        "effect": {(row["node"], row["invoke"]) for row in map(whole, blob.get("effects", ()))},
         "child": {(path, key) for key in node.get("children", ())},
     }
     for invoke in node.get("invokes", ()):

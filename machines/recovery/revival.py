@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from machines.errors import RunFinishedError, UnknownMachineError
+from machines.migrations import chain
 from machines.recovery.decision import Decision, drifted, read
 
 if TYPE_CHECKING:
@@ -19,10 +20,10 @@ REVIVABLE = frozenset({"lost", "drifted", "error"})
 def revival(
     stored: StoredRun, machines: Mapping[str, Machine], shape: Callable[[str], bytes | None]
 ) -> Decision:
-    """Return how a row that is lost, drifted or broken goes on.
+    """Return how a row that is lost, drifted or broken goes on: resumed, or migrated first.
 
     Raises RunFinishedError for any other status, UnknownMachineError, DriftError while the
-    machine has another shape, DecodeError.
+    machine has another shape and no migration to it, DecodeError.
     """
     header = stored.header
     if header.status not in REVIVABLE:
@@ -30,8 +31,9 @@ def revival(
     machine = machines.get(header.machine)
     if machine is None:
         raise UnknownMachineError(header.machine, tuple(machines), header.run_id)
-    if header.digest != machine.digest:
+    steps = chain(machine.migrations, header.digest, machine.digest)
+    if header.digest != machine.digest and not steps:
         raise drifted(stored, machine, shape(header.digest))
     value = read(stored, machine)
     value.pop("error", None)
-    return Decision("resume", "", machine, value)
+    return Decision("migrate" if steps else "resume", "", machine, value, steps=steps)

@@ -83,7 +83,9 @@ async def _perform_plain(run: Run, call: Call, hands: Hands) -> None:
         outcome = f"done.invoke.{call.invoke}", {"data": result}
     if run.goes_on:
         event, data = storable(run, *outcome, f"outcome of {call.invoke}")
-        run.tree.finish(call.path, call.invoke, event, data)
+        changed = run.ledgers.conclude(call.path, call.invoke, fault="error" in data)
+        if not run.tree.finish(call.path, call.invoke, event, data) and changed:
+            run.arrived()
 
 
 def storable(run: Run, event: str, data: Data, what: str) -> tuple[str, Data]:
@@ -309,6 +311,7 @@ def settle(run: Run, row: EffectRow, status: Literal["done", "failed"], value: A
         row.error = run.describe(data["error"])
     else:
         row.tail = value
+    run.ledgers.conclude(row.path, row.invoke, fault="error" in data)
     if not run.tree.finish(row.path, row.invoke, event, data):
         row.tail = None
         run.arrived()

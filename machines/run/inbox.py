@@ -8,14 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 from machines.engine.triggers import make_trigger
 from machines.engine.turns import RESERVED
-from machines.errors import EventRefusedError, GateClosedError
+from machines.errors import EventRefusedError
+from machines.gates import gate_for
 from machines.limits import DELIVERY_CHARS_MAX
+from machines.run.activity import nodes_of
+from machines.run.waiters import STALE, TAKEN
 from snapshots.errors import InvalidKeyError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from machines.gates import Gate
     from machines.run.run import Run
+    from machines.run.waiters import Receipt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,20 +32,23 @@ class Incoming:
     data: Mapping[str, Any] = field(default_factory=dict)
     path: str = ""
     send_id: str | None = None
+    epoch: str | None = None
 
 
-def send(run: Run, given: Incoming, *, waiter: Any = None, delivery: str | None = None) -> bool:
-    """Take an event for a chart of a run and see that it runs; False for one that was taken.
+def send(
+    run: Run, given: Incoming, *, waiter: Any = None, delivery: str | None = None
+) -> Receipt | None:
+    """Take an event for a chart of a run and see that it runs; return what else became of it.
 
     One that is declared with a delay is answered once its timer is saved; the run must be quiet
     for it. Raises RunFinishedError, EventRefusedError, EncodeError for data that cannot be
     stored, and for a delayed one what the save raises.
     """
-    if delivery is not None:
-        check_delivery(delivery)
-        if delivery in run.ledgers.deliveries:
-            return False
+    if _was_taken(run, delivery):
+        return TAKEN
     run.require_live()
+    if run.is_stale(given.epoch):
+        return STALE
     given = _checked(run, given)
     if delivery is not None:
         run.ledgers.deliver(delivery, run.tree.seq + 1)
@@ -48,22 +56,46 @@ def send(run: Run, given: Incoming, *, waiter: Any = None, delivery: str | None 
     if delay_ms:
         _send_later(run, given, delay_ms)
         waiter.set_result(None)
-        return True
+        return None
     seq = run.take_in(given, waiter=waiter)
     assert seq is not None, f"run {run.run_id!r} has no chart at {given.path!r}"
     run.wake()
-    return True
+    return None
 
 
-def answer(run: Run, gate: str, given: Incoming, waiter: Any) -> None:
-    """Take an answer to an open gate, as `send`; raises GateClosedError if none takes it."""
+def answer(
+    run: Run, gate: str, given: Incoming, waiter: Any, *, delivery: str | None = None
+) -> Receipt | None:
+    """Take an answer to an open gate, as `send`.
+
+    Raises GateClosedError if no gate takes it, AmbiguousGateError if several are open under that
+    key, and EventRefusedError for data that the gate's model refuses.
+    """
+    if _was_taken(run, delivery):
+        return TAKEN
     run.require_live()
-    gates = run.gates()
-    found = next((g for g in gates if g.key == gate and given.event in g.events), None)
-    if found is None:
-        known = tuple(f"{g.key} ({', '.join(g.events)})" for g in gates)
-        raise GateClosedError(run.run_id, gate, given.event, known)
-    send(run, replace(given, path=found.path), waiter=waiter)
+    if run.is_stale(given.epoch):
+        return STALE
+    found, source = gate_for(run.run_id, nodes_of(run.tree), gate, given.event)
+    if given.event in source.models:
+        _check_model(run, gate, source, given)
+    return send(run, replace(given, path=found.path), waiter=waiter, delivery=delivery)
+
+
+def _check_model(run: Run, gate: str, source: Gate, given: Incoming) -> None:
+    copied = _checked(run, given)  # what the model does to its data stays with it
+    refusal = source.refusal(given.event, copied.args, copied.data)
+    if refusal is not None:
+        reason = f"its data does not fit gate {gate!r}: {refusal}"
+        hint = "give what the gate's parameters say"
+        raise EventRefusedError(run.run_id, given.event, reason, hint)
+
+
+def _was_taken(run: Run, delivery: str | None) -> bool:
+    if delivery is None:
+        return False
+    check_delivery(delivery)
+    return delivery in run.ledgers.deliveries
 
 
 def declared_delay(run: Run, event: str, path: str = "") -> float:

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from machines.effects import Effect
 from machines.engine.invokes import source_of
 from machines.engine.turns import INITIAL
 from machines.names import path_below
+from snapshots.ledgers.admissions import Admissions
 from snapshots.ledgers.deliveries import Deliveries
 from snapshots.ledgers.effects import EffectRow, Effects
+from snapshots.ledgers.epochs import Epochs
+from snapshots.ledgers.notices import Notices
+from snapshots.ledgers.picks import Picks
+from snapshots.ledgers.pushes import Pushes
 from snapshots.ledgers.trail import Trail
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from contextlib import ExitStack
 
     from machines.engine.nodes import Node
     from snapshots.codec import Codec
+
+
+DONE = "done.invoke."
+"""How the event begins that says the outcome of an invocation."""
+
+Book: TypeAlias = Admissions | Epochs | Notices | Picks | Pushes
 
 
 class Ledgers:
@@ -25,35 +36,115 @@ class Ledgers:
 
     def __init__(self) -> None:
         self.effects = Effects()
+        self.admissions = Admissions()
+        self.epochs = Epochs()
+        self.notices = Notices()
+        self.picks = Picks()
+        self.pushes = Pushes()
         self.deliveries = Deliveries()
         self.trail = Trail()
+        self._json: dict[str, tuple[int, bytes]] = {}
+        """The JSON of ledgers, with how often each had changed when it was encoded."""
         self._delivered: dict[int, str] = {}
         """Deliveries whose events did not run yet, by the event's number."""
         self._last: dict[str, list[str]] = {}
         """The configuration of each chart at its last boundary."""
+        self._spent: list[EffectRow] = []
+        """Effects whose tail was stored although the chart had reacted to it."""
 
     @classmethod
     def of(cls, value: dict[str, Any]) -> Ledgers:
         """Return the ledgers that a blob holds."""
         made = cls()
-        made.effects = Effects(EffectRow.of(row) for row in value.get("effects", ()))
+        made.effects = Effects.of(value.get("effects", ()))
+        made.admissions = Admissions.of(value.get("admissions", {}))
+        made.epochs = Epochs.of(value.get("epochs", {}))
+        made.notices = Notices.of(value.get("notices", {}))
+        made.picks = Picks.of(value.get("picks", ()))
+        made.pushes = Pushes.of(value.get("pushes", {}))
         made.deliveries = Deliveries(value.get("deliveries", ()))
         made.trail = Trail(value.get("trail", ()))
-        made._learn("", value.get("root", {}))
+        waiting = {(a["node"], a["item"]["event"]) for a in value.get("arrivals", ())}
+        made._learn("", value.get("root", {}), waiting)
+        made._spent = [
+            row
+            for row in made.effects
+            if row.tail is not None and (row.path, f"{DONE}{row.invoke}") not in waiting
+        ]
         return made
 
-    def _learn(self, path: str, node: dict[str, Any]) -> None:
+    def _learn(self, path: str, node: dict[str, Any], waiting: set[tuple[str, str]]) -> None:
+        """Learn where a chart and those below it are, and which events wait for them."""
         self._last[path] = list(node.get("configuration", ()))
+        waiting.update((path, item["event"]) for item in node.get("queue", ()))
         for key, below in node.get("children", {}).items():
-            self._learn(path_below(path, key), below)
+            self._learn(path_below(path, key), below, waiting)
 
     def fields(self, codec: Codec) -> dict[str, bytes]:
-        """Return the ledgers as JSON, by their names in a blob; empty ones are left out."""
-        values = {"effects": self.effects.as_value(), "deliveries": self.deliveries.as_value()}
-        fields = {key: codec.encode(value, root=key) for key, value in values.items() if value}
+        """Return the ledgers as JSON, by their names in a blob; empty ones are left out.
+
+        Only what changed is encoded. Raises EncodeError with a path that begins with the name.
+        """
+        fields: dict[str, bytes] = {}
+        if self.effects:
+            fields["effects"] = self.effects.as_json(codec)
+        for name, ledger in self._books():
+            if ledger:
+                fields[name] = self._fragment(name, ledger, codec)
+        if self.deliveries:
+            fields["deliveries"] = self.deliveries.as_json()
         if self.trail:
             fields["trail"] = self.trail.as_json()
         return fields
+
+    def in_full(self, codec: Codec) -> dict[str, bytes]:
+        """Return what `fields` must be: everything encoded anew."""
+        values = {
+            "effects": self.effects.as_value(),
+            **{name: ledger.as_value() for name, ledger in self._books()},
+            "deliveries": self.deliveries.as_value(),
+            "trail": self.trail.as_value(),
+        }
+        return {name: codec.encode(value, root=name) for name, value in values.items() if value}
+
+    def _books(self) -> Iterator[tuple[str, Book]]:
+        """Yield the ledgers that work changes through `machines.books`, in a blob's order."""
+        yield "admissions", self.admissions
+        yield "epochs", self.epochs
+        yield "notices", self.notices
+        yield "picks", self.picks
+        yield "pushes", self.pushes
+
+    def _fragment(self, name: str, ledger: Book, codec: Codec) -> bytes:
+        known = self._json.get(name)
+        if known is not None and known[0] == ledger.changes:
+            return known[1]
+        if ledger is self.pushes:
+            fragment = self.pushes.as_json(codec)
+        else:
+            fragment = codec.encode(ledger.as_value(), root=name)
+        self._json[name] = ledger.changes, fragment
+        return fragment
+
+    def conclude(self, path: str, invoke: str, *, fault: bool) -> bool:
+        """Take the end of an invocation; return whether that changed a ledger.
+
+        Its own session is over with its work. A fault says nothing of the session, but burns the
+        conversation that it belongs to: what was minted for that is stale from here on.
+        """
+        self.release(path, invoke)
+        own = self.admissions.get(path_below(path, invoke))
+        if own is None or own.settled:
+            return False
+        if not fault:
+            self.admissions.settle(own.key)
+        elif own.conversation is not None:
+            self.epochs.bump(own.conversation)
+        return not fault or own.conversation is not None
+
+    def release(self, path: str, invoke: str) -> None:
+        """Give back the notices that an invocation took, as it ends without delivering them."""
+        self.notices.release(path_below(path, invoke))
 
     def deliver(self, delivery: str, seq: int) -> None:
         """Note an external event as taken, with the number that its tree gives it."""
@@ -72,6 +163,10 @@ class Ledgers:
 
     def intend(self, node: Node, run_id: str, now_ms: int, undo: ExitStack) -> None:
         """Add a row for each effect that a chart is about to begin; `undo` takes them back."""
+        for row in self._spent:
+            # The process that saved the transition ended before its next save.
+            row.tail = None
+        self._spent.clear()
         invokes = node.engine.invokes
         for mark in invokes.marked:
             source = source_of(invokes.callbacks(mark.state)[mark.index])
@@ -117,8 +212,8 @@ class Ledgers:
             return
         self._delivered.pop(current.seq, None)
         event = str(current.trigger.event)
-        if not event.startswith("done.invoke."):
+        if not event.startswith(DONE):
             return
-        row = self.effects.of_invoke(node.path, event.removeprefix("done.invoke."))
-        if row is not None:
+        row = self.effects.of_invoke(node.path, event.removeprefix(DONE))
+        if row is not None and row.tail is not None:
             row.tail = None

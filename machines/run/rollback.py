@@ -9,6 +9,7 @@ from machines.binding.rebuilding import grow, resume
 from machines.engine.queues import reject, reject_waiter
 from machines.errors import RunFinishedError
 from machines.run.activity import calls_begun, take_as_begun
+from machines.run.ending import die
 from machines.run.waiters import drop_arrivals, drop_event, give_back, unsaved_waiting, waiters_of
 from machines.run.worker import UNSAVED, Halt
 
@@ -34,7 +35,7 @@ def failed(run: Run, item: Queued | None, error: Exception) -> bool:
     if not isinstance(error, UNSAVED):
         try:
             if item is None or waiter is None:
-                run.die(error)
+                die(run, error)
                 raise Halt
             if _forget(run, item):
                 run.write()
@@ -96,14 +97,18 @@ def stall(run: Run, error: SnapshotsError, item: Queued | None) -> None:
 
 
 def choke(run: Run, error: SnapshotsError) -> None:
-    """End a run where something arrived that no save can hold, and nobody waits for it."""
-    for event in [arrival.item for arrival in (*run.tree.admitted, *run.tree.arrivals)]:
+    """End a run where something arrived that no save can hold, and nobody waits for it.
+
+    What the row holds already fits into it, and is kept.
+    """
+    arrived = (arrival.item for arrival in (*run.tree.admitted, *run.tree.arrivals))
+    for event in [item for item in arrived if item.seq not in run.arrivals_saved]:
         _forget(run, event)
         reject(event.trigger, error)
     try:
         if run.tree.running is None:
             put_back(run)
-        run.die(error)
+        die(run, error)
     except UNSAVED as broken:
         stall(run, broken, None)
     except Halt:

@@ -51,9 +51,23 @@ class Row:
         parked: bool,
         sync: bool,
     ) -> None:
-        """Write the run, for the first time or over what is there; raises what the store does."""
+        """Write the run, for the first time or over what is there; raises what the store does.
+
+        The first write of a run that a migration brought here takes today's digest, too.
+        """
         blob = self.blob(tree, rest)
-        if self.header is not None:
+        if self.header is not None and self.header.digest != self.machine.digest:
+            assert status == "live", f"run {self.run_id!r} is migrated to go on"
+            self.header = self.store.migrate(
+                self.header,
+                blob,
+                machine=self.machine.name,
+                digest=self.machine.digest,
+                shape=shape_bytes(self.machine.chart),
+                due_ms=due_ms,
+                parked=parked,
+            )
+        elif self.header is not None:
             self.header = self.store.save(
                 self.header,
                 blob,
@@ -91,8 +105,19 @@ class Row:
         return self.machine.codec.decode(join(self.tree))
 
 
-def verify(tree: Tree, row: Row, fields: Mapping[str, bytes], rest: Mapping[str, bytes]) -> None:
-    """Assert that a blob holds what encoding every chart anew gives, and that it can be read."""
+def verify(
+    tree: Tree,
+    row: Row,
+    fields: Mapping[str, bytes],
+    rest: Mapping[str, bytes],
+    ledgers: Mapping[str, bytes],
+) -> None:
+    """Assert that a blob holds what encoding all of it anew gives, and that it can be read.
+
+    `ledgers` are those parts of `rest`, encoded in full.
+    """
+    for name, full in ledgers.items():
+        assert rest.get(name) == full, f"run {row.run_id!r}: {name} moved and was not encoded again"
     assert tree.root is not None
     for node in tree.root.walk():
         node.fragment = None

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 from machines.binding.capturing import read_arrival, tree_fields
 from machines.binding.planting import make_child, plant
 from machines.binding.rebuilding import grow, grow_arrival, resume
+from machines.books import Books, Owner
 from machines.engine.nodes import Arrival
-from machines.engine.queues import Queued, reject_waiter
+from machines.engine.queues import Queued, answer, reject_waiter
 from machines.engine.tree import Tree
 from machines.engine.triggers import make_trigger
 from machines.errors import MachinesError, RunFinishedError
 from machines.gates import OpenGate, open_gates
+from machines.run import ending
 from machines.run import rollback as mending
 from machines.run.activity import (
     in_flight,
@@ -29,9 +31,11 @@ from machines.run.activity import (
     waits_for,
 )
 from machines.run.ledgers import Ledgers
+from machines.run.letters import Letters
 from machines.run.row import Row, verify
-from machines.run.waiters import tell_all
+from machines.run.waiters import STALE, tell_all
 from machines.run.worker import UNSAVED, Halt, Worker
+from machines.run.writing import Pen
 from snapshots.errors import DecodeError, SnapshotsError
 from snapshots.limits import NO_TIMER_MS
 
@@ -80,6 +84,7 @@ class Run:
         """What the last save failed with, until one succeeds."""
         self.over = False
         """Whether nothing of it may run or be saved here any more."""
+        self.letters = Letters()
         self.delivering: dict[str, Any] = {}
         """Who waits for a delivery that was taken and is not saved yet."""
         self.arrivals_saved: frozenset[int] = frozenset()
@@ -94,34 +99,46 @@ class Run:
             root.engine.moved = True
             self.tree.ready(root)
 
-    def restore(self, header: RunHeader, value: dict[str, Any], *, restarted: bool) -> None:
+    def restore(
+        self,
+        header: RunHeader,
+        value: dict[str, Any],
+        *,
+        restarted: bool,
+        complete: Callable[[Run], None] | None = None,
+    ) -> None:
         """Build the tree that a row holds; nothing is written, nothing runs yet.
 
         `restarted` says that the process which had it in memory has ended: timers follow their
-        policies. Raises DecodeError and what the definition of the machine is refused with.
+        policies. `complete` adds what the row does not have and the chart needs. Raises
+        DecodeError and what the definition of the machine is refused with.
         """
         self.row.header = header
         try:
-            self._restore(header, value, restarted=restarted)
+            self._restore(header, value, restarted=restarted, complete=complete)
         except (SnapshotsError, MachinesError):
             raise
         except Exception as error:
             reason = f"its blob does not fit the chart ({type(error).__name__}: {error})"
             raise DecodeError(self.run_id, reason) from error
 
-    def _restore(self, header: RunHeader, value: dict[str, Any], *, restarted: bool) -> None:
+    def _restore(
+        self, header: RunHeader, value: dict[str, Any], *, restarted: bool, complete: Any
+    ) -> None:
         self.step = value["step"]
         self.error = value.get("error")
         self.ledgers = Ledgers.of(value)
         grow(self.tree, self.machine, value)
-        idle = state_without_work(self.tree) if header.status == "live" else None
-        if idle is not None:
-            raise DecodeError(self.run_id, f"what state {idle!r} invokes is not in its blob")
         if restarted:
             # Setting a run aside moves the time of its row, not what its timers had waited.
             live = header.status == "live"
             saved_ms = header.updated_ms if live else value["clock"]["stamp"]
             self.tree.timers.resume(saved_ms, self.clock.now_ms())
+        if complete is not None:
+            complete(self)
+        idle = state_without_work(self.tree) if header.status == "live" else None
+        if idle is not None:
+            raise DecodeError(self.run_id, f"what state {idle!r} invokes is not in its blob")
         self.row.tree = tree_fields(self.tree, self.machine)
         for stored in value.get("arrivals", ()):
             arrival = grow_arrival(self.tree, stored)
@@ -201,7 +218,7 @@ class Run:
             node.chart, given.event, args=given.args, kwargs=given.data, send_id=given.send_id
         )
         trigger.future = waiter
-        item = Queued(tree.now(), tree.number(), trigger)
+        item = Queued(tree.now(), tree.number(), trigger, epoch=given.epoch)
         tree.arrivals.append(Arrival(given.path, None, item))
         if tree.running is None:
             tree.admit()
@@ -239,27 +256,47 @@ class Run:
             self.step += 1
             undo.callback(partial(setattr, self, "step", self.step - 1))
             if root.finished:
-                self._end(self._verdict(root), None)
+                ending.end(self, ending.verdict(self, root), None)
             else:
-                self._put("live", None)
+                self.put("live", None)
             undo.pop_all()
         self.ledgers.reacted(node)
 
-    def _verdict(self, root: Node) -> Status:
-        failed = any(state.id in self.machine.failed for state in root.chart.configuration)
-        return "failed" if failed else "done"
-
     def begun(self, node: Node) -> None:
         """Nothing: what begins saves for itself."""
+
+    def is_stale(self, epoch: str | None) -> bool:
+        """Whether a conversation has another epoch than the one that was minted for it.
+
+        Raises InvalidKeyError for a text that nothing minted.
+        """
+        return epoch is not None and not self.ledgers.epochs.is_current(epoch)
+
+    def ignores(self, item: Queued) -> bool:
+        """Whether an event answers a conversation that moved on; its sender is told so."""
+        if not self.is_stale(item.epoch):
+            return False
+        self.ledgers.delivered(item.seq)
+        answer(item.trigger, STALE)
+        return True
 
     def start(self, call: Call) -> None:
         """Hand outside work to the worker."""
         context = call.context
         context.run_id, context.term = self.run_id, self.store.term
+        owner = Owner(path=call.path, invoke=call.invoke)
+        context.books = self.books(owner)
+        context.key = f"{self.run_id}/{owner.key}"
         self.worker.start_call(self, call)
+
+    def books(self, owner: Owner | None = None) -> Books:
+        """Return the ledgers as an invocation changes them, or as the run itself does."""
+        return Books(self.ledgers, owner, Pen(self))
 
     def stop(self, path: str, invoke: str) -> None:
         """Have outside work ended whose state was left."""
+        if self.ledgers.effects.of_invoke(path, invoke) is None:
+            self.ledgers.release(path, invoke)  # an effect goes on, and may still deliver
         self.worker.stop_call(self, path, invoke)
 
     def post(self, function: Callable[[], object]) -> None:
@@ -292,39 +329,10 @@ class Run:
         del node
         return mending.failed(self, item, error)
 
-    # -- endings --------------------------------------------------------------------------------
-
-    def die(self, error: BaseException) -> None:
-        """End the run with an exception that its chart does not handle."""
-        self.error, self.cause = self.describe(error), error
-        try:
-            self._end("error", f"{self.error['type']}: {self.error['message']}")
-        except BaseException:
-            self.error = self.cause = None
-            raise
-
     def describe(self, error: BaseException) -> dict[str, str]:
         """Return what is stored of an exception: its type, and its message cut to a bound."""
         plain: Any = self.machine.codec.to_plain(error)
         return {"type": plain["type"], "message": plain["v"]}
-
-    def cancel(self, reason: str | None = None) -> None:
-        """End the run because somebody asked for it. Raises RunFinishedError, StorageError."""
-        self.require_live()
-        self._end("cancelled", reason or "cancelled")
-
-    def _end(self, status: Status, reason: str | None) -> None:
-        with ExitStack() as undo:
-            undo.callback(self.ledgers.effects.close())
-            self._put(status, reason)
-            undo.pop_all()
-        for node in nodes_of(self.tree):
-            for invoke in node.engine.invokes.active.values():
-                if invoke.live and invoke.kind in ("call", "effect"):
-                    self.stop(node.path, invoke.id)
-        if status in ("error", "cancelled"):
-            self.release(RunFinishedError(self.run_id, status))
-        self.worker.ended(self)
 
     def release(self, error: BaseException) -> None:
         """Run and save nothing more, and tell that to everybody who waits for the run."""
@@ -339,24 +347,27 @@ class Run:
 
         Inside a macrostep the tree's bytes of the last boundary stand.
         """
-        self._put("live", None, sync=sync)
+        self.put("live", None, sync=sync)
 
-    def _put(self, status: Status, reason: str | None, *, sync: bool = False) -> None:
+    def put(self, status: Status, reason: str | None, *, sync: bool = False) -> None:
+        """Write the run as it is now; raises what the store does, and then nothing has changed."""
         fresh = self.tree.running is None
         fields = tree_fields(self.tree, self.machine) if fresh else self.row.tree
         rest = self._rest(status)
         if self.verify and fresh:
-            verify(self.tree, self.row, fields, rest)
+            verify(self.tree, self.row, fields, rest, self.ledgers.in_full(self.machine.codec))
         live = status == "live"
-        self.row.put(
-            fields,
-            rest,
-            status=status,
-            reason=reason,
-            due_ms=self.due_ms if live else NO_TIMER_MS,
-            parked=live and fresh and parked(self.tree, self.ledgers.effects),
-            sync=sync,
-        )
+        due = self.tree.timers.next_due() if live else None
+        with self.letters.settling(self, status, sync=sync) as synced:
+            self.row.put(
+                fields,
+                rest,
+                status=status,
+                reason=reason,
+                due_ms=NO_TIMER_MS if due is None else due,
+                parked=live and fresh and parked(self.tree, self.ledgers.effects),
+                sync=synced,
+            )
         self.trouble = None
         self.arrivals_saved = frozenset(a.item.seq for a in self._arrivals(status))
         if fresh:

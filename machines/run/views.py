@@ -9,6 +9,7 @@ from machines.gates import OpenGate
 from machines.names import path_below
 from snapshots.codec import load
 from snapshots.errors import DecodeError
+from snapshots.ledgers.effects import whole
 
 if TYPE_CHECKING:
     from machines.run.run import Run
@@ -21,7 +22,8 @@ class RunView:
 
     `configuration` are the names of the root chart's active states, `context` its model's fields,
     `effects` the rows of the effect ledger; values from a row are plain JSON, tagged where the
-    codec tags them. `reason` says why a host set the status.
+    codec tags them. `gates` have no parameters here: those come from the code, and `Host.gates`
+    has them. `reason` says why a host set the status.
     """
 
     run_id: str
@@ -64,18 +66,19 @@ def _view(header: RunHeader, value: Any) -> RunView:
         revision=header.revision,
         configuration=tuple(root.get("configuration", ())),
         context=dict(root.get("context", {})),
-        effects=tuple(value.get("effects", ())),
+        effects=tuple(map(whole, value.get("effects", ()))),
         gates=tuple(_gates("", root)) if header.status == "live" else (),
         output=root.get("output"),
     )
 
 
 def _gates(path: str, node: dict[str, Any]) -> list[OpenGate]:
-    found = [
-        OpenGate(i["key"], path, i["state"], tuple(i["events"]), i.get("meta"))
+    opened = {
+        i["key"]: OpenGate(i["key"], path, i["state"], tuple(i["events"]), i.get("meta"))
         for i in node.get("invokes", ())
         if i.get("kind") == "gate" and not (i.get("sent") or i.get("cancelled"))
-    ]
+    }
+    found = list(opened.values())
     for key, below in node.get("children", {}).items():
         found += _gates(path_below(path, key), below)
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from machines.engine.queues import reject
@@ -13,6 +14,19 @@ if TYPE_CHECKING:
     from machines.engine.nodes import Arrival
     from machines.engine.queues import Queued
     from machines.engine.tree import Tree
+
+
+class Receipt(Enum):
+    """What the sender of an event is told that is not run."""
+
+    TAKEN = "taken"
+    STALE = "stale"
+
+
+TAKEN = Receipt.TAKEN
+"""Its run has taken that delivery before."""
+STALE = Receipt.STALE
+"""It answers a conversation that has moved on: its epoch is an older one."""
 
 
 def waiters_of(tree: Tree) -> dict[int, Any]:

@@ -1,4 +1,4 @@
-"""The commands that look at a file of runs, and what becomes of an error in any command."""
+"""The command line: the commands that look at a file, and what becomes of an error in any."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import traceback
 from collections.abc import Sequence
 from enum import StrEnum
 from importlib import metadata
-from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -16,7 +15,17 @@ from typer.main import get_command
 
 from snapshots.clock import SystemClock
 from snapshots.errors import DecodeError, EncodeError
+from snapshots.inspection import cli_mail
 from snapshots.inspection.cli_commands import Commands, packages
+from snapshots.inspection.cli_options import (
+    EXIT_ERROR,
+    EXIT_INTERRUPTED,
+    EXIT_NO,
+    EXIT_OK,
+    AsJson,
+    File,
+    opened,
+)
 from snapshots.inspection.document import (
     run_document,
     runs_document,
@@ -24,21 +33,14 @@ from snapshots.inspection.document import (
     written,
 )
 from snapshots.inspection.limits import RUNS_LISTED_DEFAULT
-from snapshots.inspection.queries import FoundRun, RunFile, open_run_file
+from snapshots.inspection.queries import FoundRun
 from snapshots.inspection.reading import read_report
 from snapshots.inspection.screen import PROGRAM, rendered, screen_of, tell, write
 from snapshots.inspection.text import run_text, runs_text, unreadable_text
 from snapshots.limits import HEADERS_ROWS_MAX
 
 DISTRIBUTION: Final = "machine-snapshots"
-FILE_VARIABLE: Final = "SNAPSHOTS_FILE"
-FILE_DEFAULT: Final = "state.db"
 TRACEBACK_VARIABLE: Final = "SNAPSHOTS_TRACEBACK"
-
-EXIT_OK: Final = 0
-EXIT_NO: Final = 1
-EXIT_ERROR: Final = 2
-EXIT_INTERRUPTED: Final = 130
 
 app = typer.Typer(
     name=PROGRAM,
@@ -46,7 +48,8 @@ app = typer.Typer(
     add_completion=False,
     # Help is then plain text as well, whatever the stream.
     rich_markup_mode=None,
-    help="Look at stored runs of state machines, on the live file or a copy of it.",
+    help="Look at stored runs of state machines, on the live file or a copy of it, and hand in"
+    " what a host is to do with them.",
 )
 
 
@@ -60,17 +63,6 @@ class RunStatus(StrEnum):
     CANCELLED = "cancelled"
     LOST = "lost"
     DRIFTED = "drifted"
-
-
-File = Annotated[
-    Path | None,
-    typer.Argument(
-        metavar="FILE",
-        help=f"File of the runs; else ${FILE_VARIABLE}, else ./{FILE_DEFAULT}.",
-        show_default=False,
-    ),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
 def call(arguments: Sequence[str]) -> int:
@@ -154,7 +146,7 @@ def runs(
 ) -> int:
     """List runs, the newest first. Exit code 1 says that no run matches the options."""
     chosen = None if status is None else status.value
-    with _opened(file) as stored:
+    with opened(file) as stored:
         # One more than is shown tells whether there are more.
         found = stored.headers(status=chosen, machine=machine, limit=limit + 1)
     headers, has_more = found[:limit], len(found) > limit
@@ -187,7 +179,7 @@ def show(
     if not run:
         message = "RUN is empty"
         raise typer.BadParameter(message)
-    with _opened(file) as stored:
+    with opened(file) as stored:
         found = stored.find(run)
     text, code = _told(found, as_json=as_json)
     write(text, sys.stdout)
@@ -210,9 +202,5 @@ def _told(found: FoundRun, *, as_json: bool) -> tuple[str, int]:
     return rendered(unreadable_text(header, reason, now_ms=now_ms), screen), EXIT_NO
 
 
-def _opened(file: Path | None) -> RunFile:
-    path = file or Path(os.environ.get(FILE_VARIABLE) or FILE_DEFAULT)
-    stored = open_run_file(path)
-    if stored.is_copy:
-        tell(f"{str(path)!r} cannot be opened where it lies: this is a copy of it and its -wal")
-    return stored
+for _command in cli_mail.COMMANDS:
+    app.command()(_command)

@@ -28,3 +28,8 @@ COLUMNS_MAX: Final = 100_000
 # From here on every column of the list of runs has room beside a run id of 36 characters.
 LIST_COLUMNS_MIN: Final = 120
 REASON_CHARS_MAX: Final = 1_000
+
+# How long a command waits for what a host makes of its entry, and how often it looks.
+WAIT_S_DEFAULT: Final = 5.0
+WAIT_S_MAX: Final = 86_400.0
+OUTCOME_POLL_MS: Final = 50

@@ -31,7 +31,7 @@ BLOB_VERSION: Final = 1
 _EFFECT_ORDER: Final = {"unknown": 0, "calling": 1, "intent": 2, "failed": 3, "done": 4}
 _WAITING_EFFECTS: Final = ("unknown", "calling", "intent")
 # Gates have a section of their own, the others a ledger row, a place in the tree or a timer.
-_NOT_PLAIN: Final = ("gate", "effect", "child", "timeout")
+_NOT_PLAIN: Final = ("gate", "effect", "child", "timeout", "nursery")
 
 
 def read_report(header: RunHeader, blob: bytes, shape: bytes | None, *, now_ms: int) -> RunReport:
@@ -69,7 +69,15 @@ def read_report(header: RunHeader, blob: bytes, shape: bytes | None, *, now_ms: 
         children=nodes[1:],
         trail=tuple(_trail(fields, header.run_id)),
         deliveries=fields.names("deliveries"),
+        ledgers=_ledgers(fields),
     )
+
+
+def _ledgers(fields: Fields) -> dict[str, dict[str, object]]:
+    found = {name: fields.mapping(name) for name in ("admissions", "epochs", "notices", "pushes")}
+    holds = fields.nested_list("picks")
+    found["picks"] = {hold.text("chain"): hold.value("picks") for hold in holds}
+    return {name: ledger for name, ledger in found.items() if ledger}
 
 
 def _check_identity(header: RunHeader, fields: Fields) -> None:
@@ -206,12 +214,14 @@ def _effect(entry: Fields) -> EffectReport:
     if status not in _EFFECT_ORDER:
         reason = f"status is {status!r}, expected one of {', '.join(_EFFECT_ORDER)}"
         raise entry.refuse(reason)
+    name = entry.text("id")
     return EffectReport(
-        id=entry.text("id"),
+        id=name,
         node=entry.optional_text("node") or "",
-        invoke=entry.optional_text("invoke"),
+        # A row leaves out what its id says.
+        invoke=entry.optional_text("invoke") or name.rpartition("/")[2],
         kind=entry.optional_text("kind") or "",
-        key=entry.optional_text("key"),
+        key=entry.optional_text("key") or name,
         status=status,
         attempt=entry.optional_whole("attempt") or 0,
         idempotent=entry.flag("idempotent"),

@@ -16,7 +16,7 @@ WaitKind = Literal["gate", "effect", "invoke", "timer"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvokeReport:
-    """Something that a state invoked; `kind` is "call", "effect", "gate", "child" or "timeout".
+    """Something that a state invoked; `kind` is call, effect, gate, child, timeout, or nursery.
 
     Until it is `started` it may have no id.
     """
@@ -155,7 +155,8 @@ class RunReport:
     """One run as its row tells it: `effects` in doubt first, `timers` the nearest first.
 
     `children` are the charts below the root, flat, in the order of the tree. `waits` is empty for a
-    run that is not live. `now_ms` is the time that `left_ms` counts from.
+    run that is not live. `now_ms` is the time that `left_ms` counts from. `ledgers` are the others
+    by name (admissions, epochs, notices, picks, pushes), each raw JSON by its own keys.
     """
 
     header: RunHeader
@@ -172,3 +173,4 @@ class RunReport:
     children: tuple[NodeReport, ...]
     trail: tuple[TransitionReport, ...]
     deliveries: tuple[str, ...]
+    ledgers: Mapping[str, Mapping[str, object]]

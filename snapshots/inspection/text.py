@@ -86,6 +86,7 @@ def run_text(report: RunReport, *, screen: Screen) -> RenderableType:
         *_timers(report, screen),
         *_queue(report, screen),
         *_children(report, screen),
+        *_ledgers(report),
         *_trail(report, screen),
     )
 
@@ -323,6 +324,13 @@ def _children(report: RunReport, screen: Screen) -> Iterator[RenderableType]:
         ]
         names = ("CHART", "CLASS", "STATUS", "STATES", "CONTEXT")
         yield section("Child charts", ledger(names, rows, screen), note)
+
+
+def _ledgers(report: RunReport) -> Iterator[RenderableType]:
+    for name, entries in report.ledgers.items():
+        shown, note = _newest(list(entries.items()))
+        told = facts((visible(key), readable(value)) for key, value in shown)
+        yield section(visible(name).capitalize(), told, note)
 
 
 def _trail(report: RunReport, screen: Screen) -> Iterator[RenderableType]:

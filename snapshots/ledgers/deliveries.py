@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from snapshots.codec import dump
 from snapshots.limits import DELIVERIES_MAX
 
 if TYPE_CHECKING:
@@ -18,19 +19,31 @@ class Deliveries:
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self._taken = dict.fromkeys(taken)
+        self._json: bytes | None = None
 
     def __contains__(self, delivery: str) -> bool:
         return delivery in self._taken
 
+    def __len__(self) -> int:
+        return len(self._taken)
+
     def take(self, delivery: str) -> None:
         """Note an event as taken; the oldest is forgotten beyond the bound."""
+        self._json = None
         self._taken[delivery] = None
         while len(self._taken) > DELIVERIES_MAX:
             del self._taken[next(iter(self._taken))]
 
     def drop(self, delivery: str) -> None:
         """Forget an event whose macrostep was undone."""
+        self._json = None
         self._taken.pop(delivery, None)
+
+    def as_json(self) -> bytes:
+        """Return the ids, oldest first, as JSON."""
+        if self._json is None:
+            self._json = dump(list(self._taken))
+        return self._json
 
     def as_value(self) -> list[str]:
         """Return the ids, oldest first."""

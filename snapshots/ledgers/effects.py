@@ -2,7 +2,8 @@
 
 A row goes from `intent` to `calling` before each call leaves, and to `done`, `failed` or
 `unknown` (in doubt) when its outcome arrives, or is known to be hidden. Rows stay; the outcome's
-tail goes once the save that carries its transition is on disk.
+tail goes once the save that carries its transition is on disk. A row that is settled and has no
+tail is final: it is encoded once, and may be closed.
 """
 
 from __future__ import annotations
@@ -10,8 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from snapshots.layout import Rows
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+
+    from snapshots.codec import Codec
 
 EffectStatus = Literal["intent", "calling", "done", "failed", "unknown"]
 OUTSTANDING: frozenset[EffectStatus] = frozenset({"intent", "calling", "unknown"})
@@ -39,8 +44,13 @@ class EffectRow:
     offered: bool = False
     """Whether the chart was told that the outcome is in doubt."""
 
+    @property
+    def is_final(self) -> bool:
+        """Whether the row will never change again."""
+        return self.status not in OUTSTANDING and self.tail is None
+
     def as_value(self) -> dict[str, Any]:
-        """Return the row as a snapshot holds it, without what is empty."""
+        """Return the row as a snapshot holds it, without what is empty or is said by its id."""
         value: dict[str, Any] = {
             "id": self.id,
             "node": self.path,
@@ -50,20 +60,22 @@ class EffectRow:
             "status": self.status,
             "attempt": self.attempt,
             "at": self.at_ms,
+            "idempotent": self.idempotent or None,
+            "tail": self.tail,
+            "error": self.error,
+            "offered": self.offered or None,
         }
-        if self.idempotent:
-            value["idempotent"] = True
-        if self.tail is not None:
-            value["tail"] = self.tail
-        if self.error is not None:
-            value["error"] = self.error
-        if self.offered:
-            value["offered"] = True
-        return value
+        implied = {**_said_by_id(self.id), "key": self.id}
+        return {
+            name: part
+            for name, part in value.items()
+            if part is not None and (name not in implied or implied[name] != part)
+        }
 
     @classmethod
     def of(cls, value: dict[str, Any]) -> EffectRow:
-        """Return the row that a snapshot holds."""
+        """Return the row that a snapshot holds, written with all its fields or without."""
+        value = whole(value)
         return cls(
             id=value["id"],
             path=value["node"],
@@ -80,15 +92,47 @@ class EffectRow:
         )
 
 
+class _ClosedRow(EffectRow):
+    """A row whose JSON is joined to that of others: to change it would change nothing on disk."""
+
+    __slots__ = ()
+
+    def __setattr__(self, name: str, value: object) -> None:
+        message = f"effect {self.id!r} is closed, and its {name} can never be {value!r}"
+        raise AssertionError(message)
+
+
+def whole(value: dict[str, Any]) -> dict[str, Any]:
+    """Return the row of a snapshot with the fields that it leaves out: node, invoke and key."""
+    return {**_said_by_id(value["id"]), "key": value["id"], **value}
+
+
+def _said_by_id(effect: str) -> dict[str, str]:
+    return {"node": "", "invoke": effect.rpartition("/")[2]}
+
+
+def _seal(row: EffectRow) -> None:
+    row.__class__ = _ClosedRow
+
+
 class Effects:
-    """The effects of one run, in the order in which they were intended."""
+    """The effects of one run: closed rows, then those that may change, as they were intended."""
 
     def __init__(self, rows: Iterable[EffectRow] = ()) -> None:
-        self._rows = {row.id: row for row in rows}
-        self._by_invoke = {(row.path, row.invoke): row for row in self._rows.values()}
+        by_id = {row.id: row for row in rows}
+        self._by_invoke = {(row.path, row.invoke): row for row in by_id.values()}
+        self._rows = Rows(by_id.items(), is_final=_is_final, seal=_seal)
+
+    @classmethod
+    def of(cls, value: Iterable[dict[str, Any]]) -> Effects:
+        """Return the ledger that a snapshot holds."""
+        return cls(map(EffectRow.of, value))
+
+    def __len__(self) -> int:
+        return len(self._rows)
 
     def __iter__(self) -> Iterator[EffectRow]:
-        return iter(self._rows.values())
+        return iter(self._rows.all)
 
     def get(self, effect: str) -> EffectRow | None:
         """Return a row by its id, if there is one."""
@@ -99,27 +143,31 @@ class Effects:
         return self._by_invoke.get((path, invoke))
 
     def intend(self, row: EffectRow) -> None:
-        """Add a row: the call is to be made."""
+        """Add a row: the call is to be made.
+
+        Rows that are final by now were saved so: here, where the ledger grows, they are closed.
+        """
         assert row.id not in self._rows, f"effect {row.id!r} is intended twice"
-        self._rows[row.id] = self._by_invoke[row.path, row.invoke] = row
+        self._rows.add(row.id, row)
+        self._by_invoke[row.path, row.invoke] = row
 
     def drop(self, effect: str) -> None:
         """Take back an intent whose save failed."""
-        row = self._rows.pop(effect, None)
+        row = self._rows.drop(effect)
         if row is not None:
             del self._by_invoke[row.path, row.invoke]
 
     @property
     def outstanding(self) -> bool:
         """Whether any outcome is still to come, or in doubt."""
-        return any(row.status in OUTSTANDING for row in self._rows.values())
+        return any(row.status in OUTSTANDING for row in self._rows.open)
 
     def withdraw(self, path: str, invoke: str, error: dict[str, str]) -> Callable[[], None]:
         """Settle an intent whose call will not be made, as failed; return what undoes that."""
         row = self.of_invoke(path, invoke)
         if row is None or row.status != "intent":
             return lambda: None
-        undo = _keeping([row])
+        undo = self._keeping([row])
         row.status, row.error = "failed", error
         return undo
 
@@ -128,24 +176,34 @@ class Effects:
 
         Returns what undoes it, for a write that fails.
         """
-        undo = _keeping(self._rows.values())
-        for row in self._rows.values():
+        undo = self._keeping(self._rows.open)
+        for row in self._rows.open:
             row.tail = None
             if row.status == "calling":
                 row.status = "unknown"
         return undo
 
+    def _keeping(self, rows: Iterable[EffectRow]) -> Callable[[], None]:
+        """Return what puts open rows back to how they are now."""
+        kept = [(row, row.status, row.tail, row.error) for row in rows]
+
+        def undo() -> None:
+            for row, status, tail, error in kept:
+                row.status, row.tail, row.error = status, tail, error
+                self._rows.forget(row.id)
+
+        return undo
+
+    def as_json(self, codec: Codec) -> bytes:
+        """Return the rows as a snapshot holds them, as JSON; what is final is encoded once."""
+        return self._rows.as_json(
+            lambda row, place: codec.encode(row.as_value(), root=f"effects[{place}]")
+        )
+
     def as_value(self) -> list[dict[str, Any]]:
         """Return the rows as a snapshot holds them."""
-        return [row.as_value() for row in self._rows.values()]
+        return [row.as_value() for row in self]
 
 
-def _keeping(rows: Iterable[EffectRow]) -> Callable[[], None]:
-    """Return what puts rows back to how they are now."""
-    kept = [(row, row.status, row.tail, row.error) for row in rows]
-
-    def undo() -> None:
-        for row, status, tail, error in kept:
-            row.status, row.tail, row.error = status, tail, error
-
-    return undo
+def _is_final(row: EffectRow) -> bool:
+    return row.is_final

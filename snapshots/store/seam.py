@@ -83,6 +83,27 @@ class SnapshotStore(Protocol):
         """
         ...
 
+    def migrate(
+        self,
+        header: RunHeader,
+        blob: Blob,
+        *,
+        machine: str,
+        digest: str,
+        shape: bytes,
+        due_ms: int = limits.NO_TIMER_MS,
+        parked: bool = False,
+        status: Status = "live",
+    ) -> RunHeader:
+        """Write a run that now has another shape over the row that `header` names.
+
+        Blob and digest change together, from whatever status, and the machine's `shape` is kept
+        once per digest; the reason of the former status goes. Returns the header that the next
+        save must name. Raises `RevisionConflictError` if the row is at another revision,
+        `RunNotFoundError`, `LimitError`.
+        """
+        ...
+
     def load(self, run_id: str) -> StoredRun:
         """Return one run by its whole id, whatever its status; `RunNotFoundError` if none."""
         ...
@@ -120,10 +141,11 @@ class SnapshotStore(Protocol):
         """Return the shape that was stored under `digest`, None if there is none."""
         ...
 
-    def sweep(self, before_ms: int, *, slice_rows: int = limits.SWEEP_SLICE_ROWS) -> int:
-        """Delete up to `slice_rows` runs that ended before `before_ms`: how many they were.
+    def sweep(self, *, slice_rows: int = limits.SWEEP_SLICE_ROWS) -> int:
+        """Delete up to `slice_rows` runs that ended more than a week ago: how many they were.
 
-        One transaction; call it until it returns less than `slice_rows`. Shapes stay: there
+        The week is `RETENTION_DAYS`, for all: nothing chooses another one. One transaction; call
+        it until it returns less than `slice_rows`. Shapes stay: there
         is one per deploy that changed a machine, and it is small.
         """
         ...

@@ -48,6 +48,10 @@ where id = ? and revision = ? and run_id = ? and status = 'live'
 MARK: Final = """
 update runs set revision = ?, updated_ms = ?, status = ?, reason = ?, ended_ms = ?
 where id = ? and revision = ? and run_id = ?"""
+MIGRATE: Final = """
+update runs set revision = ?, updated_ms = ?, digest = ?, status = ?, reason = null, ended_ms = ?,
+  due_ms = ?, parked = ?, blob = ?
+where id = ? and revision = ? and run_id = ?"""
 KEEP_SHAPE: Final = """
 insert into shapes (digest, machine, shape) values (?, ?, ?) on conflict (digest) do nothing"""
 
@@ -206,6 +210,42 @@ class SqliteSnapshotStore:
             ended_ms=ended,
         )
 
+    def migrate(
+        self,
+        header: RunHeader,
+        blob: Blob,
+        *,
+        machine: str,
+        digest: str,
+        shape: bytes,
+        due_ms: int = limits.NO_TIMER_MS,
+        parked: bool = False,
+        status: Status = "live",
+    ) -> RunHeader:
+        """Write a run that now has another shape; see `SnapshotStore.migrate`."""
+        _require_size(header.run_id, len(blob), status)
+        now = self._clock.now_ms()
+        ended = None if status == "live" else now
+        changed = (header.revision + 1, now, digest, status, ended, due_ms, int(parked), blob)
+        database = self.database
+        with database.writing(f"migration of run {header.run_id!r}"):
+            self.require_term()
+            database.run(MIGRATE, (*changed, header.row, header.revision, header.run_id))
+            if database.changes() != 1:
+                self._raise_conflict(header)
+            database.run(KEEP_SHAPE, (digest, machine, shape))
+        return replace(
+            header,
+            digest=digest,
+            status=status,
+            reason=None,
+            revision=header.revision + 1,
+            updated_ms=now,
+            ended_ms=ended,
+            due_ms=due_ms,
+            parked=parked,
+        )
+
     def load(self, run_id: str) -> StoredRun:
         """Return one run by its whole id, or raise `RunNotFoundError`."""
         return reading.load(self.database, run_id)
@@ -232,12 +272,12 @@ class SqliteSnapshotStore:
         """Return the shape that was stored under `digest`, None if there is none."""
         return reading.shape(self.database, digest)
 
-    def sweep(self, before_ms: int, *, slice_rows: int = limits.SWEEP_SLICE_ROWS) -> int:
-        """Delete a slice of the runs that ended before `before_ms`; see `SnapshotStore.sweep`."""
+    def sweep(self, *, slice_rows: int = limits.SWEEP_SLICE_ROWS) -> int:
+        """Delete a slice of the runs that ended a week ago; see `SnapshotStore.sweep`."""
         database = self.database
         with database.writing("sweep"):
             self.require_term()
-            database.run(SWEEP, (before_ms, slice_rows))
+            database.run(SWEEP, (self._clock.now_ms() - limits.RETENTION_MS, slice_rows))
             return database.changes()
 
     def owner(self) -> Owner | None:

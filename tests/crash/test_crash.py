@@ -4,19 +4,50 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
+from machines.demo.scenarios import SCENARIOS
 from tests.crash.demo_runs import crash_tool
 
 COUNT = re.compile(r"^(?P<claim>[a-z][^:]*): (?P<found>\d+)$", re.MULTILINE)
-CLAIMS = {
+OF_ALL = {
     "acknowledged transitions lost",
-    "non-idempotent effects repeated",
     "runs stuck",
     "events run twice, or trails that do not hang together",
+    "commands refused",
+}
+OF_EFFECTS = {
     "calls that left without an intent on disk",
     "effects recorded as done that never happened",
     "doubts that nobody settled",
-    "commands refused",
 }
+CLAIMS = {
+    "checkout": {*OF_ALL, *OF_EFFECTS, "non-idempotent effects repeated"},
+    "pool": {
+        *OF_ALL,
+        *OF_EFFECTS,
+        "tasks worked twice",
+        "tasks forgotten",
+        "outcomes that are not what was done",
+    },
+    "reattach": {
+        *OF_ALL,
+        "jobs posted twice",
+        "jobs asked for again although on record",
+        "scenes skipped, or read out of order",
+        "followers that did not begin at the saved offset",
+        "films that are not whole",
+    },
+    "approval": {
+        *OF_ALL,
+        *OF_EFFECTS,
+        "non-idempotent effects repeated",
+        "gates that not exactly one approver won",
+        "approvers told that they won, and another is on paper",
+    },
+}
+SHORT = ("--kills", "8", "--seed", "11")
+RUNS = {"checkout": 8, "pool": 3, "reattach": 4, "approval": 3}
 
 
 def found_in(text: str) -> dict[str, int]:
@@ -24,17 +55,24 @@ def found_in(text: str) -> dict[str, int]:
     return {match["claim"]: int(match["found"]) for match in COUNT.finditer(text)}
 
 
-def test_ten_kills_lose_repeat_and_stop_nothing() -> None:
-    """Whatever was acknowledged is there, what may happen once happened once, all runs are done."""
-    done = crash_tool("--kills", "10", "--seed", "11", "--runs", "8")
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_eight_kills_lose_repeat_and_stop_nothing(scenario: str) -> None:
+    """Whatever was acknowledged is there, what may happen once happened once, all runs ended."""
+    runs = RUNS[scenario]
+    done = crash_tool("--scenario", scenario, *SHORT, "--runs", str(runs))
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
-    assert found_in(done.stdout) == dict.fromkeys(CLAIMS, 0)
-    assert "kills: 10 in" in done.stdout
-    assert "runs: 8 done\n" in done.stdout
+    assert found_in(done.stdout) == dict.fromkeys(CLAIMS[scenario], 0)
+    assert "kills: 8 in" in done.stdout
+    (statuses,) = re.findall(r"^runs: (.*)$", done.stdout, re.MULTILINE)
+    ended = {name: int(n) for n, name in re.findall(r"(\d+) (\w+)", statuses)}
+    assert sum(ended.values()) == runs
+    assert ended.keys() <= ({"done", "lost"} if scenario == "reattach" else {"done"})
 
 
-def test_effects_that_are_wrongly_called_idempotent_are_caught() -> None:
-    """The same loop over charts that repeat a charge finds the repeats: the tool can fail."""
-    done = crash_tool("--kills", "10", "--seed", "11", "--runs", "8", "--control")
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_an_orchestrator_that_does_it_wrongly_is_caught(scenario: str) -> None:
+    """The same loop over one that forgets, repeats or says yes to all finds it: it can fail."""
+    runs = RUNS[scenario]
+    done = crash_tool("--scenario", scenario, *SHORT, "--runs", str(runs), "--control")
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
-    assert found_in(done.stdout)["non-idempotent effects repeated"] > 0
+    assert found_in(done.stdout)[SCENARIOS[scenario].control.text] > 0

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from machines.demo.scenarios import SCENARIOS
 from tests.crash.demo_runs import PROCESSES, begin_demo, install, outlive, processes_with
 from tests.unit.snapshots.command_line import command, environment, on_terminal
 
@@ -68,6 +69,19 @@ def test_every_claim_holds_after_three_kills(shown: Shown) -> None:
     ):
         assert f"holds  {claim}\n" in shown.done.stdout
     assert "BROKEN" not in shown.done.stdout
+
+
+@pytest.mark.parametrize("scenario", [name for name in SCENARIOS if name != "checkout"])
+def test_every_scenario_is_shown(site: Path, tmp_path: Path, scenario: str) -> None:
+    """Each is killed as often as it is told to, names its claims, and each of them holds."""
+    options = ("--scenario", scenario, "--kills", "2", "--runs", "2", "--keep", str(tmp_path))
+    done = command("demo", *options, PYTHONPATH=str(site))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "kill 2 of 2: " in done.stdout
+    shown = [line for line in done.stdout.splitlines() if line.startswith(("holds", "BROKEN"))]
+    assert shown == [f"holds  0 {claim.text}" for claim in SCENARIOS[scenario].claims]
+    assert f"the {SCENARIOS[scenario].outside_name}'s log beside them" in done.stdout
+    assert processes_with(str(tmp_path)) == set()
 
 
 def test_the_table_names_every_run_with_its_kills(shown: Shown) -> None:

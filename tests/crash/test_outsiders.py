@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from machines.demo.moments import Moment, Watch, draw_moments
-from machines.demo.outsiders import Outsiders, plan_runs
+from machines.demo.moments import Moment, Watch, draw_moments, occasions
+from machines.demo.outsiders import Outsiders, Wish, plan_runs
+from machines.demo.scenarios.checkout import CHECKOUT
 
 REFUSED = {"outcome": "refused", "message": "no"}
+KNOWN = {occasion.at: occasion for occasion in occasions("receiver")}
 
 
 def new(share: float = 0.0) -> Outsiders:
     """Return the outsiders of one checkout."""
-    return Outsiders(plan_runs(1), "service", lambda _kind, _key: {"again": True}, share)
+    plan = plan_runs(1, CHECKOUT.machines)
+    decide = {"again": True}
+    return Outsiders(plan, "service", lambda _kind, _key: decide, CHECKOUT.habits, share)
 
 
 def sent(outsiders: Outsiders) -> list[dict[str, Any]]:
@@ -73,36 +77,57 @@ def test_a_gate_is_answered_when_its_time_has_come() -> None:
     assert sent(outsiders) == []
 
 
+def test_who_comes_second_is_told_and_sends_no_more() -> None:
+    """A refusal that the sender reckons with is an answer; any other is one that is reported."""
+    outsiders = new()
+    line = {"do": "answer", "gate": "g", "event": "e", "delivery": "mine"}
+    for name, losses in (("reckoned", {"GateClosedError"}), ("not", set[str]())):
+        outsiders.want("checkout-1", Wish(name=(name,), line=line, losses=frozenset(losses)))
+    for command in [line for line in sent(outsiders) if line["do"] == "answer"]:
+        outsiders.see_answer(REFUSED | {"id": command["id"], "error": "GateClosedError"})
+    assert outsiders.told["checkout-1", "reckoned"] == "GateClosedError"
+    assert outsiders.refused == ["answer for checkout-1: no"]
+
+
+def test_an_answer_with_a_delivery_is_not_taken_for_one_that_got_through() -> None:
+    """Its repeat is told so; a closed gate then says that somebody else was first."""
+    outsiders = new()
+    line = {"do": "answer", "gate": "g", "event": "e", "delivery": "mine"}
+    outsiders.want(
+        "checkout-1", Wish(name=("g",), line=line, losses=frozenset({"GateClosedError"}))
+    )
+    sent(outsiders)
+    outsiders.see_kill()
+    command = next(line for line in sent(outsiders) if line["do"] == "answer")
+    outsiders.see_answer(REFUSED | {"id": command["id"], "error": "GateClosedError"})
+    assert (outsiders.taken, outsiders.refused) == (0, [])
+
+
 def test_the_seed_draws_the_moments() -> None:
     """The same moments for the same seed, others for another, and every kind among many."""
-    some = [next(draws) for draws in [draw_moments(1)] for _ in range(200)]
-    assert some == [next(draws) for draws in [draw_moments(1)] for _ in range(200)]
-    assert some != [next(draws) for draws in [draw_moments(2)] for _ in range(200)]
-    assert {moment.on for moment in some} == {
-        "opening",
-        "open",
-        "saved",
-        "answer",
-        "arrived",
-        "accepted",
-        "answered",
-    }
+    known = tuple(KNOWN.values())
+    some = [next(draws) for draws in [draw_moments(1, known)] for _ in range(200)]
+    assert some == [next(draws) for draws in [draw_moments(1, known)] for _ in range(200)]
+    assert some != [next(draws) for draws in [draw_moments(2, known)] for _ in range(200)]
+    assert {moment.occasion for moment in some} == set(known)
 
 
 def test_a_watch_waits_for_the_nth_word_and_then_for_its_time() -> None:
     """Other words do not count, and a moment that never comes is given up."""
-    watch = Watch(Moment(on="answer", nth=2, after_s=0.25), now_s=100.0)
+    watch = Watch(Moment(occasion=KNOWN["answer"], nth=2, after_s=0.25), now_s=100.0)
     watch.see({"at": "saved", "run": "a"}, 100.0)
     watch.see({"at": "answer"}, 100.125)
     assert watch.left_s(100.125) > 0.25
     watch.see({"at": "answer"}, 100.25)
     assert (watch.left_s(100.25), watch.left_s(100.5)) == (0.25, 0)
     assert watch.why == "250.0 ms after it answered a command"
-    patient = Watch(Moment(on="answer", nth=1, after_s=0.0, is_patient=True), now_s=100.0)
+    patient = Watch(
+        Moment(occasion=KNOWN["answer"], nth=1, after_s=0.0, is_patient=True), now_s=100.0
+    )
     patient.see({"at": "answer"}, 100.0)
     assert patient.left_s(100.0) > 0
     patient.look()
     patient.see({"at": "answer"}, 100.0)
     assert patient.left_s(100.0) == 0
-    never = Watch(Moment(on="answer", nth=1, after_s=0.0), now_s=100.0)
+    never = Watch(Moment(occasion=KNOWN["answer"], nth=1, after_s=0.0), now_s=100.0)
     assert (never.left_s(200.0), never.why) == (0, Watch.IDLE)

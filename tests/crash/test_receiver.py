@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from machines.demo.receiver import Book, manner_of
+from machines.demo.outside.book import Book, manner_of
 from snapshots.testing import ManualClock
 
 
@@ -45,21 +45,21 @@ Pair = tuple[socket.socket, socket.socket]
 def test_what_is_asked_for_twice_happens_twice(book: Book, path: Path, pair: Pair) -> None:
     """A charge is no mail: the same key does not keep it from happening again."""
     for _ in range(2):
-        assert book.accept(book.arrive("charge", "order", "key"), pair[1]) is not None
+        assert book.accept(book.arrive("charge", "key", subject="order"), pair[1]) is not None
     assert happened(path) == [True, True]
 
 
 def test_a_mail_happens_once_per_key(book: Book, path: Path, pair: Pair) -> None:
     """A repeat is written down as one, and answered as the first was."""
-    first = book.accept(book.arrive("mail", "order", "key"), pair[1])
-    assert book.accept(book.arrive("mail", "order", "key"), pair[1]) == first
-    assert book.accept(book.arrive("mail", "order", "other"), pair[1]) != first
+    first = book.accept(book.arrive("mail", "key", subject="order"), pair[1])
+    assert book.accept(book.arrive("mail", "key", subject="order"), pair[1]) == first
+    assert book.accept(book.arrive("mail", "other", subject="order"), pair[1]) != first
     assert happened(path) == [True, False, True]
 
 
 def test_nothing_happens_for_a_sender_that_is_gone(book: Book, path: Path, pair: Pair) -> None:
     """A look-up that finds nothing stays true of every sender that was gone before it."""
-    asked = book.arrive("charge", "order", "key")
+    asked = book.arrive("charge", "key", subject="order")
     pair[0].close()
     assert book.accept(asked, pair[1]) is None
     assert book.find("charge", "key") is None

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from machines.demo.killer import FILE, LOG, Siege
-from machines.demo.outsiders import Outsiders, plan_runs
-from machines.demo.results import Result, checks
-from machines.demo.witness import Doubt, Log, Witness
+from machines.demo.log import Log
+from machines.demo.results import Result
+from machines.demo.scenarios.checkout import CHECKOUT
+from machines.demo.witness import Doubt, Witness
+from tests.crash.cases import case_of, claims
 
 RUNS = ["checkout-1", "fulfilment-2"]
 
@@ -21,7 +23,7 @@ RUNS = ["checkout-1", "fulfilment-2"]
 def laid(tmp_path_factory: pytest.TempPathFactory) -> Result:
     """Let both charts run through one kill."""
     folder = tmp_path_factory.mktemp("laid")
-    return Siege(folder=folder, kills=1, runs=2, seed=2, verify=True).lay()
+    return Siege(scenario=CHECKOUT, folder=folder, kills=1, runs=2, seed=2, verify=True).lay()
 
 
 @pytest.fixture
@@ -49,12 +51,6 @@ def told(witness: Witness, **changes: object) -> dict[str, object]:
     return honest | changes
 
 
-def claims(witness: Witness) -> dict[str, tuple[str, ...]]:
-    """Return what is found against each claim."""
-    outsiders = Outsiders(plan_runs(2), "", lambda _kind, _key: {})
-    return {check.claim: check.found for check in checks(witness, outsiders, [])}
-
-
 def test_the_truth_is_not_complained_about(laid: Result, folder: Path) -> None:
     """What really was acknowledged is found, and every claim holds."""
     assert laid.is_good
@@ -64,7 +60,7 @@ def test_the_truth_is_not_complained_about(laid: Result, folder: Path) -> None:
     witness.take_start("fulfilment-2")
     witness.take_delivery("checkout-1", "checkout-1-pay")
     witness.examine(RUNS)
-    assert not any(claims(witness).values())
+    assert not any(claims(case_of(CHECKOUT, witness, 2)).values())
 
 
 @pytest.mark.parametrize(
@@ -112,24 +108,30 @@ def test_a_charge_that_the_receiver_saw_twice_is_a_repeat(folder: Path) -> None:
     alter(folder, lambda entries: entries.append(first_charge(entries) | {"key": "another"}))
     witness = witness_of(folder)
     witness.examine(RUNS)
-    found = claims(witness)
+    found = claims(case_of(CHECKOUT, witness, 2))
     assert found["non-idempotent effects repeated"] == ("charge of checkout-1: 2 times",)
     assert len(found["calls that left without an intent on disk"]) == 1
 
 
-def test_a_charge_that_the_receiver_never_saw_did_not_happen(folder: Path) -> None:
+def test_a_mail_that_the_receiver_never_saw_did_not_happen(folder: Path) -> None:
     """The ledger says that it is done; the log knows nothing of it."""
-    alter(folder, lambda entries: entries.remove(first_charge(entries)))
+
+    def forget_mails(entries: list[dict[str, object]]) -> None:
+        entries[:] = [entry for entry in entries if entry["what"] != "mail"]
+
+    alter(folder, forget_mails)
     witness = witness_of(folder)
     witness.examine(RUNS)
-    assert len(claims(witness)["effects recorded as done that never happened"]) == 1
+    found = claims(case_of(CHECKOUT, witness, 2))
+    assert len(found["effects recorded as done that never happened"]) == 1
 
 
 def test_a_run_that_is_not_stored_is_stuck(folder: Path) -> None:
     """Every planned run has to be found, and done."""
     witness = witness_of(folder)
     witness.examine(RUNS[:1])
-    assert claims(witness)["runs stuck"] == ("fulfilment-2: never stored",)
+    found = claims(case_of(CHECKOUT, witness, 2))
+    assert found["runs stuck"] == ("fulfilment-2: never stored",)
 
 
 def test_a_trail_that_does_not_hang_together_is_found(folder: Path) -> None:
@@ -157,10 +159,5 @@ def test_a_doubt_that_nobody_settled_is_found(folder: Path) -> None:
         had_happened=False,
     )
     assert witness.settled_by(doubt, set()) is None
-    outsiders = Outsiders(plan_runs(2), "", lambda _kind, _key: {})
-    (open_doubts,) = (
-        check.found
-        for check in checks(witness, outsiders, [(doubt, None)])
-        if check.claim == "doubts that nobody settled"
-    )
-    assert open_doubts == ("checkout-1/gone.1, attempt 1",)
+    found = claims(case_of(CHECKOUT, witness, 2, doubts=((doubt, None),)))
+    assert found["doubts that nobody settled"] == ("checkout-1/gone.1, attempt 1",)

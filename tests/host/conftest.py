@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from snapshots.testing import ManualClock
+from tests.host import life
+from tests.host.lives import Lives
 from tests.host.world import Outside, World
 
 
@@ -26,3 +28,11 @@ def outside() -> Outside:
 def world(tmp_path: Path, clock: ManualClock, outside: Outside) -> World:
     """Return a world whose file does not exist yet."""
     return World(tmp_path / "state.db", clock, outside)
+
+
+@pytest.fixture
+def lives(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lives:
+    """Return lives on the world's file; what its next hosts do is in the same log."""
+    made = Lives(world, tmp_path / "log")
+    monkeypatch.setattr(life, "LOG", made.log)
+    return made

@@ -17,7 +17,7 @@ from typing import Any
 
 from statemachine import State, StateChart
 
-from machines import Host, child, effect, timeout
+from machines import Context, Host, child, effect, gate, timeout
 from snapshots.testing import ManualClock
 
 FILE_ARGUMENT, LOG_ARGUMENT = 2, 3
@@ -118,6 +118,9 @@ class Inner(StateChart):
 
     only = State(initial=True, final=True)
 
+    def on_enter_only(self) -> None:
+        LOG.say("ending inside")
+
 
 class Outer(StateChart):
     """Says when it reacts to its child's end."""
@@ -133,6 +136,113 @@ class Outer(StateChart):
 
     def on_enter_held(self) -> None:
         LOG.say("reacting")
+
+
+async def work() -> str:
+    """Do what is not in the ledger of effects."""
+    LOG.say("working")
+    return "worked"
+
+
+class Works(StateChart):
+    """Says when it reacts to the end of a plain call."""
+
+    working = State(initial=True, invoke=work)
+    worked = State()
+    over = State(final=True)
+    done_invoke_working = working.to(worked)
+    finish = worked.to(over)
+
+    def on_enter_worked(self, data: Any = None) -> None:
+        LOG.say("using")
+        self.model.result = data
+
+
+class Bottom(StateChart):
+    """Charges, two charts below the root."""
+
+    charging = State(initial=True, invoke=effect(charge))
+    charged = State(final=True, donedata="receipt")
+    done_invoke_charging = charging.to(charged, on="keep")
+
+    def keep(self, data: Any) -> None:
+        self.model.got = data
+
+    def receipt(self) -> Any:
+        return self.model.got
+
+
+class Middle(StateChart):
+    """Has one chart below, and gives on what that gave."""
+
+    holding = State(initial=True, invoke=child(Bottom))
+    held = State(final=True, donedata="receipt")
+    done_invoke_holding = holding.to(held, on="keep")
+
+    def keep(self, data: Any) -> None:
+        self.model.got = data
+
+    def receipt(self) -> Any:
+        return self.model.got
+
+
+class Top(StateChart):
+    """Has two charts below, one in the other."""
+
+    holding = State(initial=True, invoke=child(Middle))
+    held = State(final=True)
+    done_invoke_holding = holding.to(held, on="keep")
+
+    def keep(self, data: Any) -> None:
+        self.model.got = data
+
+
+class Asks(StateChart):
+    """Charges, says so, and waits for an answer before it mails."""
+
+    paying = State(initial=True, invoke=effect(charge))
+    asking = State(invoke=gate("approve"))
+    mailing = State(invoke=effect(mail))
+    mailed = State()
+    over = State(final=True)
+    done_invoke_paying = paying.to(asking, on="book")
+    approve = asking.to(mailing)
+    done_invoke_mailing = mailing.to(mailed)
+    finish = mailed.to(over)
+
+    def book(self) -> None:
+        LOG.say("booking")
+
+    def on_enter_asking(self) -> None:
+        LOG.say("asking")
+
+
+async def converse(ctx: Context) -> None:
+    """Ask in a conversation of which the first question comes to nothing, and wait."""
+    ctx.admissions.record("session", conversation="talk")
+    LOG.say(f"asking {ctx.epochs.mint('talk')}")
+    if ctx.epochs.current("talk") == 0:
+        message = "the line is dead"
+        raise ConnectionError(message)
+    await asyncio.Event().wait()
+
+
+class Converses(StateChart):
+    """Asks again after a fault, and takes the answer to what it asks now."""
+
+    asking = State(initial=True, invoke=converse)
+    told = State()
+    over = State(final=True)
+    error_execution = asking.to.itself(on="hear_of_it")
+    reply = asking.to(told, on="keep")
+    finish = told.to(over)
+
+    def hear_of_it(self) -> None:
+        LOG.say("burned")
+
+    def keep(self, text: str) -> None:
+        LOG.say(f"told {text}")
+        self.model.text = text
 
 
 class Twice(StateChart):
@@ -177,7 +287,7 @@ class Talks(StateChart):
         return text
 
 
-CHARTS = (Pays, Counts, Begins, Waits, Outer, Twice, Talks)
+CHARTS = (Pays, Counts, Begins, Waits, Outer, Works, Top, Asks, Converses, Twice, Talks)
 Scenario = Callable[[Host], Awaitable[None]]
 
 
@@ -214,6 +324,32 @@ async def wait(host: Host) -> None:
 async def nest(host: Host) -> None:
     """Start a chart with a child that ends at once."""
     await host.start(Outer, run_id="a")
+    await asyncio.sleep(0.05)
+
+
+async def plain(host: Host) -> None:
+    """Start a chart with a plain call that ends at once."""
+    await host.start(Works, run_id="a")
+    await asyncio.sleep(0.05)
+
+
+async def deep(host: Host) -> None:
+    """Start three levels of charts."""
+    await host.start(Top, run_id="a")
+    await asyncio.sleep(0.05)
+
+
+async def ask(host: Host) -> None:
+    """Come to a gate, or be at one, and wait there."""
+    if not await host.runs():
+        await host.start(Asks, run_id="a")
+    await host.settled("a")
+    LOG.say("waiting")
+
+
+async def burn(host: Host) -> None:
+    """Start a conversation that has a fault."""
+    await host.start(Converses, run_id="a")
     await asyncio.sleep(0.05)
 
 
@@ -262,7 +398,21 @@ async def busy(host: Host) -> None:
 
 SCENARIOS: dict[str, Scenario] = {
     scenario.__name__: scenario
-    for scenario in (acknowledged, begin, pay, wait, nest, twice, talk, stop, busy)
+    for scenario in (
+        acknowledged,
+        begin,
+        pay,
+        wait,
+        nest,
+        plain,
+        deep,
+        ask,
+        burn,
+        twice,
+        talk,
+        stop,
+        busy,
+    )
 }
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from statemachine import State, StateChart, StateMachine
 
-from machines import Machine, child, effect, send_down, send_up
-from machines.errors import DefinitionError, EventRefusedError
+from machines import Machine, child, effect, open_run, send_down, send_up
+from machines.errors import DefinitionError, EventRefusedError, NeedsLoopError
 from tests.host.charts import Branch, Leaf, Trunk
 from tests.host.world import Outside, World, at_rest, ended, resident, settled, until
 
@@ -106,44 +106,6 @@ async def test_a_finished_child_is_reported_once_over_a_restart(world: World) ->
     async with after.host(Trunk) as host:
         await host.send(run, "fell")
         assert (await host.read(run)).context["told"] == 1
-
-
-async def test_a_finished_child_is_dropped_once_its_parent_reacted(world: World) -> None:
-    """The blob does not carry charts that have ended."""
-    async with world.host(Trunk) as host:
-        run = await host.start(Trunk)
-        await at_rest(host, run)
-        assert list(world.blob(run)["root"]["children"]) == ["alive.1"]
-        await host.answer(run, LEAF, "bloom")
-        await at_rest(host, run)
-        assert "children" not in world.blob(run)["root"]
-
-
-async def test_ids_of_children_are_never_used_twice(world: World) -> None:
-    """A state that invokes a child again and again counts on, over restarts too."""
-
-    class Once(StateChart):
-        only = State(initial=True, final=True)
-
-    class Again(StateChart):
-        idle = State(initial=True)
-        holding = State(invoke=child(Once))
-        over = State(final=True)
-        go = idle.to(holding)
-        done_invoke_holding = holding.to(idle, on="note")
-        finish = idle.to(over)
-
-        def note(self, event: str) -> None:
-            self.model.seen = [*getattr(self.model, "seen", []), str(event)]
-
-    for _ in range(3):
-        async with world.host(Again) as host:
-            if not world.ids():
-                await host.start(Again, run_id="again")
-            await host.send("again", "go")
-            await at_rest(host, "again")
-            seen = (await host.read("again")).context["seen"]
-    assert seen == [f"done.invoke.holding.{number}" for number in (1, 2, 3)]
 
 
 async def test_done_invoke_comes_when_the_child_reaches_its_final_state(world: World) -> None:
@@ -424,3 +386,51 @@ async def test_asynchronous_children_of_a_synchronous_parent(world: World) -> No
         await sent
         await ended(host, run)
     assert after.status(run) == "done"
+
+
+class Slow(StateChart):
+    """Has coroutine callbacks, which its parent has not."""
+
+    only = State(initial=True)
+    over = State(final=True, donedata="say")
+    go = only.to(over)
+
+    async def on_enter_only(self) -> None:
+        await asyncio.sleep(0)
+        self.send("go")
+
+    async def say(self) -> str:
+        return "said"
+
+
+class Begins(StateChart):
+    """Has plain callbacks, and begins a chart with coroutines in the middle of its life."""
+
+    idle = State(initial=True)
+    holding = State(invoke=child(Slow))
+    over = State(final=True)
+    begin = idle.to(holding)
+    done_invoke_holding = holding.to(over, on="keep")
+
+    def keep(self, data: str) -> None:
+        self.model.data = data
+
+
+async def test_a_synchronous_chart_may_begin_one_with_coroutines(world: World) -> None:
+    """The child's turn is awaited in a task, and both go on to their end."""
+    async with world.host(Begins) as host:
+        run = await host.start(Begins)
+        await host.send(run, "begin")
+        await ended(host, run)
+        view = await host.read(run)
+        assert (view.status, view.context["data"]) == ("done", "said")
+
+
+def test_without_a_loop_a_child_with_coroutines_is_refused(world: World) -> None:
+    """Its parent is told before anything of it runs."""
+    with (
+        world.opened(read_only=False) as store,
+        open_run(store, Begins, "a") as chart,
+        pytest.raises(NeedsLoopError, match="coroutine"),
+    ):
+        chart.begin()

@@ -495,23 +495,6 @@ async def test_a_retry_whose_state_was_left_is_not_made(world: World, outside: O
     assert outside.count("charge") == 1
 
 
-async def test_a_stop_waits_for_calls_in_flight(world: World, outside: Outside) -> None:
-    """An ordinary shutdown leaves nothing in doubt: the outcome is recorded, the event queued."""
-    outside.hold("charge")
-    chart = checkout(outside.service("charge"))
-    host = world.host(chart)
-    await host.__aenter__()
-    run = await paying(host, chart)
-    await until(lambda: outside.count("charge") == 1)
-    stopping = asyncio.create_task(host.stop())
-    await settled()
-    assert not stopping.done()
-    outside.hold("charge").set()
-    await stopping
-    assert world.effects(run) == ["done"]
-    assert world.status(run) == "done"
-
-
 async def test_a_stop_gives_up_after_its_grace(world: World, outside: Outside) -> None:
     """A call that never ends cannot keep the host: it is in doubt at the next boot."""
     outside.hold("charge")

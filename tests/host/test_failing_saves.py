@@ -216,33 +216,6 @@ async def test_a_full_file_is_a_typed_error_and_room_heals_it(world: World) -> N
         assert len((await host.read(run)).context["notes"][0]) == 100_000
 
 
-@pytest.mark.parametrize("write", range(1, 10))
-async def test_an_error_at_the_nth_write_repeats_no_effect_and_loses_nothing(
-    world: World, outside: Outside, write: int
-) -> None:
-    """Whatever write of a whole life fails once, the run gets there, with each call made once."""
-    chart = mailer(outside.service("mail"))
-    async with world.host(chart) as host:
-        disk = Disk(host)
-        disk.fails = lambda count: count == write
-
-        async def surely(act: Any) -> None:
-            try:
-                await act()
-            except StorageReadOnlyError:
-                await act()
-
-        await surely(lambda: host.start(chart, run_id="a"))
-        for round_ in range(2):
-            await surely(lambda: host.send("a", "again"))
-            await until(lambda n=round_: outside.count("mail") == n + 1)
-            await until(lambda: world.configuration("a") == ["idle"])
-        await surely(lambda: host.send("a", "stop"))
-    assert world.status("a") == "done"
-    assert outside.keys("mail") == ["a/sending.1", "a/sending.2"]
-    assert world.effects("a") == ["done", "done"]
-
-
 async def test_a_failed_save_of_an_outcome_is_tried_again_until_it_works(
     world: World, outside: Outside
 ) -> None:

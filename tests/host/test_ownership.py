@@ -11,9 +11,8 @@ from statemachine import State, StateChart
 from machines import Host, open_run
 from machines.errors import HostLockedError, HostStoppedError
 from snapshots.errors import FencedError, ForeignFileError
-from snapshots.limits import RETENTION_MS
 from tests.host.charts import Door, checkout, mailer
-from tests.host.world import Outside, World, ended, ring, settled, statuses, until
+from tests.host.world import Outside, World, ended, settled, statuses, until
 
 
 @pytest.fixture(autouse=True)
@@ -85,59 +84,6 @@ async def test_the_former_host_is_refused_and_stops(world: World) -> None:
         await second.send(run, "pull")
     assert world.configuration(run) == ["shut"]
     assert len(world.ids()) == 2
-
-
-@pytest.mark.parametrize("verb", ["start", "sweep", "cancel", "timer", "outcome"])
-async def test_each_first_write_of_a_former_host_is_refused(
-    world: World, outside: Outside, verb: str
-) -> None:
-    """Whatever it tries first, it finds out by that, writes nothing and takes nothing more."""
-
-    class Timed(StateChart):
-        idle = State(initial=True)
-        late = State(final=True)
-        arm = idle.to.itself(on="set_it")
-        ring = idle.to(late)
-
-        def set_it(self) -> None:
-            self.send("ring", delay=5_000)
-
-    chart = checkout(outside.service("charge"), idempotent=True)
-    outside.hold("charge")
-    first = world.host(Timed, chart, Door, grace_s=0)
-    await first.__aenter__()
-    timed = await first.start(Timed)
-    await first.send(timed, "arm")
-    paying = await first.start(chart)
-    await first.send(paying, "pay")
-    await until(lambda: outside.count("charge") == 1)
-    swept = await first.start(Door)
-    await first.send(swept, "remove")
-    with world.opened(read_only=False) as store:
-        store.take_over("somebody else")
-    before = {run: world.stored(run) for run in (timed, paying, swept)}
-    world.clock.advance(RETENTION_MS + 1)
-    if verb == "start":
-        with pytest.raises(FencedError):
-            await first.start(Door)
-    elif verb == "sweep":
-        with pytest.raises(FencedError):
-            await first.sweep()
-    elif verb == "cancel":
-        with pytest.raises(FencedError):
-            await first.cancel(timed)
-    elif verb == "timer":
-        ring(first)
-    else:
-        outside.hold("charge").set()
-    await until(lambda: first._stopped is not None, "the fence")
-    assert str(first._stopped).startswith("fenced")
-    await settled()
-    assert {run: world.stored(run) for run in before} == before
-    assert len(world.ids()) == 3
-    with pytest.raises(HostStoppedError):
-        await first.start(Door)
-    await first.stop()
 
 
 async def test_a_fenced_host_makes_no_call_that_it_intended(world: World, outside: Outside) -> None:

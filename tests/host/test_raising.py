@@ -12,21 +12,7 @@ from statemachine.exceptions import TransitionNotAllowed
 from machines import effect, timeout
 from machines.errors import MicrostepLimitError, RunFinishedError
 from tests.host.charts import Strict
-from tests.host.world import Outside, World, at_rest, ended, resident, ring, settled, until
-
-
-async def test_a_raise_puts_the_run_back_model_included(world: World) -> None:
-    """The caller gets the exception; configuration, model and row are as before."""
-    async with world.host(Strict) as host:
-        run = await host.start(Strict, {"amount": 1})
-        before = world.stored(run).blob
-        with pytest.raises(ValueError, match="smashed"):
-            await host.send(run, "smash")
-        assert world.stored(run).blob == before
-        assert resident(host, run).as_stored().blob == before
-        view = await host.read(run)
-        assert view.configuration == ("calm",)
-        assert view.context == {"amount": 1}
+from tests.host.world import Outside, World, at_rest, ended, ring, settled, until
 
 
 async def test_a_run_stays_live_after_a_raise(world: World) -> None:

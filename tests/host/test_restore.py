@@ -7,15 +7,13 @@ import json
 from typing import Any
 
 import pytest
-from statemachine import HistoryState, State, StateChart
+from statemachine import State, StateChart
 
 from machines import Machine, Restored
-from machines.errors import UnknownMachineError, UnresumedError
-from machines.recovery.decision import read as read_blob
-from machines.run.run import Run
+from machines.errors import UnresumedError
 from snapshots.errors import DecodeError, RunNotFoundError
-from tests.host.charts import Door, Review, Trunk, careful, mailer, waiter
-from tests.host.world import Outside, World, at_rest, ended, resident, settled, until
+from tests.host.charts import Door, Review
+from tests.host.world import World, ended, resident, settled, until
 
 
 async def test_every_live_run_is_resumed_and_named(world: World) -> None:
@@ -31,72 +29,6 @@ async def test_every_live_run_is_resumed_and_named(world: World) -> None:
         assert str(host.report) == "2 resumed, 0 not resumed, 0 lost, 0 drifted"
         assert await host.send(door, "push") == "pushed by nobody"
         await host.answer(review, "review", "reject")
-
-
-async def test_a_boot_writes_nothing(world: World, outside: Outside) -> None:
-    """Whatever is restored, no row changes before something happens to a run."""
-    chart = careful(outside.service("charge"))
-    outside.hold("charge")
-    async with world.host(Trunk, Review, waiter(60), grace_s=0) as host:
-        trunk = await host.start(Trunk)
-        await at_rest(host, trunk)
-        review = await host.start(Review)
-        await host.send(review, "submit")
-        waits = await host.start("Waiter")
-        assert chart
-    before = [world.stored(run) for run in (trunk, review, waits)]
-    host = world.host(Trunk, Review, waiter(60))
-    written: list[str] = []
-    async with host:
-        database: Any = host.store
-        database.database.trace_statements(lambda sql, _: written.append(sql))
-        await settled()
-        await host.gates(trunk)
-        await host.gates(review)
-        await settled()
-    assert [sql for sql in written if sql.lstrip().startswith(("update", "insert"))] == []
-    assert [world.stored(run) for run in (trunk, review, waits)] == before
-
-
-async def test_a_restored_run_is_saved_to_the_same_bytes(world: World, outside: Outside) -> None:
-    """Restore then save, without anything between: byte for byte the same blob."""
-    chart = mailer(outside.service("mail"))
-    async with world.host(Trunk, Review, chart, waiter(60)) as host:
-        trunk = await host.start(Trunk)
-        await at_rest(host, trunk)
-        review = await host.start(Review, {"title": "a", "pages": (1, 2)})
-        await host.send(review, "submit", delivery="d1")
-        mail = await host.start(chart)
-        await host.send(mail, "again")
-        await at_rest(host, mail)
-        waits = await host.start("Waiter")
-        runs = {trunk: Trunk, review: Review, mail: chart}
-        assert waits
-        for run_id, machine in runs.items():
-            stored = world.stored(run_id)
-            made = Machine.of(machine)
-            value = read_blob(stored, made)
-            rebuilt = Run(host.store, made, run_id, value["input"], host, clock=world.clock)
-            rebuilt.restore(stored.header, value, restarted=True)
-            assert rebuilt.as_stored().blob == stored.blob
-
-
-async def test_an_unknown_machine_is_left_live_and_reported(world: World) -> None:
-    """A deploy that forgets a machine stops its runs, and the next one that has it goes on."""
-    async with world.host(Door, Review) as host:
-        door = await host.start(Door)
-        review = await host.start(Review)
-        await host.send(review, "submit")
-    before = world.stored(review)
-    async with world.host(Door) as host:
-        assert host.report.resumed == [door]
-        assert "Review" in host.report.unresumed[review]
-        with pytest.raises(UnknownMachineError):
-            await host.answer(review, "review", "approve")
-    assert world.stored(review) == before
-    async with world.host(Door, Review) as host:
-        await host.answer(review, "review", "approve")
-    assert world.status(review) == "done"
 
 
 def door(*, more: bool) -> Any:
@@ -306,83 +238,6 @@ async def test_an_event_that_was_accepted_runs_once_after_a_death(world: World) 
         await until(lambda: len(after.blob(run)["root"]["context"]["notes"]) == 3)
         await settled()
         assert (await host.read(run)).context == {"notes": ["a", "b", "c"]}
-
-
-async def test_a_finished_run_stays_as_it_is(world: World) -> None:
-    """No callback of it runs at a boot, and it is not in memory."""
-    entered: list[str] = []
-
-    class Ends(StateChart):
-        only = State(initial=True)
-        over = State(final=True)
-        finish = only.to(over)
-
-        def on_enter_over(self) -> None:
-            entered.append("over")
-
-    async with world.host(Ends) as host:
-        run = await host.start(Ends)
-        await host.send(run, "finish")
-    before = world.stored(run)
-    async with world.host(Ends) as host:
-        await settled()
-        assert host.report.resumed == []
-        assert (await host.read(run)).status == "done"
-    assert entered == ["over"]
-    assert world.stored(run) == before
-
-
-async def test_history_leads_back_after_a_restart(world: World) -> None:
-    """The recorded child of a history state is entered by the restored run."""
-
-    class Player(StateChart):
-        class playing(State.Compound):  # noqa: N801 - a state
-            slow = State(initial=True)
-            fast = State()
-            faster = slow.to(fast)
-            last = HistoryState()
-
-        paused = State()
-        over = State(final=True)
-        pause = playing.to(paused)
-        resume = paused.to(playing.last)
-        stop = paused.to(over)
-
-    async with world.host(Player) as host:
-        run = await host.start(Player)
-        await host.send(run, "faster")
-        await host.send(run, "pause")
-        after = world.after_kill()
-    async with after.host(Player) as host:
-        await host.send(run, "resume")
-        assert "fast" in (await host.read(run)).configuration
-
-
-async def test_a_join_of_regions_waits_for_the_other_after_a_restart(world: World) -> None:
-    """One region had ended before: the join happens when the other does."""
-
-    class Joins(StateChart):
-        class Both(State.Parallel):
-            class Left(State.Compound):
-                a = State(initial=True)
-                a_done = State(final=True)
-                end_a = a.to(a_done)
-
-            class Right(State.Compound):
-                b = State(initial=True)
-                b_done = State(final=True)
-                end_b = b.to(b_done)
-
-        over = State(final=True)
-        done_state_Both = Both.to(over)  # noqa: N815 - the library's name
-
-    async with world.host(Joins) as host:
-        run = await host.start(Joins)
-        await host.send(run, "end_a")
-        after = world.after_kill()
-    async with after.host(Joins) as host:
-        await host.send(run, "end_b")
-    assert after.status(run) == "done"
 
 
 async def test_a_plain_call_is_started_again_and_told_so(world: World) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from statemachine import State, StateChart, StateMachine
 
-from machines import Machine
+from machines import Machine, Migration
 from machines.errors import (
     DriftError,
     MachinesError,
@@ -19,6 +19,7 @@ from snapshots.errors import (
     DecodeError,
     LimitError,
     RunNotFoundError,
+    StorageError,
 )
 from snapshots.limits import HEADERS_ROWS_MAX
 from tests.host.charts import Door, Review, Strict, Trunk, checkout, waiter
@@ -361,6 +362,38 @@ async def test_a_revive_whose_save_fails_changes_nothing(world: World) -> None:
         assert world.status(run) == "lost"
         await host.revive(run)
         await host.send(run, "push")
+
+
+async def test_a_revive_that_migrates_and_cannot_be_saved_changes_nothing(world: World) -> None:
+    """The run stays drifted, in its former shape, and nothing of it is in memory."""
+
+    def chart(state: str) -> Any:
+        at, over = State(initial=True), State(final=True)
+        return type(StateChart)("Lamp", (StateChart,), {state: at, "over": over, "go": at.to(over)})
+
+    old, new = chart("dark"), chart("off")
+    migration = Migration(Machine(old).digest, states={"dark": "off"})
+    async with world.host(old) as host:
+        run = await set_aside(world, host, old, "drifted")
+    before = world.stored(run)
+    async with world.host(Machine(new, migrations=[migration])) as host:
+        connection: Any = host.store.database.connection  # type: ignore[attr-defined]  # it is SQLite's
+        connection.pragma("query_only", True)
+        with pytest.raises(StorageError, match="readonly"):
+            await host.revive(run)
+        connection.pragma("query_only", False)
+
+        def settle() -> None:
+            message = "what is to be settled with it"
+            raise LookupError(message)
+
+        with pytest.raises(LookupError):
+            host._revive(run, settle)
+        assert run not in host._resident
+        assert world.stored(run) == before
+        await host.revive(run)
+        await host.send(run, "go")
+    assert world.status(run) == "done"
 
 
 async def test_a_run_whose_world_came_back_is_revived_without_asking(world: World) -> None:

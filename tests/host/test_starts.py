@@ -24,27 +24,6 @@ class Order:
     lines: Any = None
 
 
-async def test_an_id_that_exists_is_refused_and_the_first_run_untouched(world: World) -> None:
-    """Same machine and input, another input, another machine: each is told apart."""
-
-    class Other(StateChart):
-        only = State(initial=True, final=True)
-
-    async with world.host(Door, Other) as host:
-        run = await host.start(Door, {"a": 1}, run_id="door-1")
-        before = world.stored(run)
-        with pytest.raises(RunExistsError) as same:
-            await host.start(Door, {"a": 1}, run_id="door-1")
-        with pytest.raises(RunExistsError) as different:
-            await host.start(Door, {"a": 2}, run_id="door-1")
-        with pytest.raises(RunExistsError) as elsewhere:
-            await host.start(Other, {"a": 1}, run_id="door-1")
-        assert world.stored(run) == before
-    assert (same.value.same_machine, same.value.same_input) == (True, True)
-    assert (different.value.same_machine, different.value.same_input) == (True, False)
-    assert elsewhere.value.same_machine is False
-
-
 async def test_an_id_of_a_finished_run_is_refused_too(world: World) -> None:
     """A run that has ended keeps its id until it is swept."""
     async with world.host(Door) as host:

@@ -37,18 +37,6 @@ async def test_a_timeout_fires_at_its_time_and_once(world: World) -> None:
         assert world.blob(run)["trail"][-1][2] == "expired"
 
 
-async def test_an_overdue_timer_fires_promptly_after_a_restore(world: World) -> None:
-    """A deadline that passed while no host ran is kept as soon as one does."""
-    chart = waiter(60)
-    async with world.host(chart) as host:
-        run = await host.start(chart)
-        after = world.after_kill()
-    after.clock.advance(HOUR_MS)
-    async with after.host(chart) as host:
-        await ended(host, run)
-    assert after.status(run) == "done"
-
-
 async def test_a_delayed_event_fires_once_over_a_restart(world: World) -> None:
     """A delayed `send` is in the ledger: the next host fires it, and none fires it again."""
     async with world.host(Reminder) as host:
@@ -60,25 +48,6 @@ async def test_a_delayed_event_fires_once_over_a_restart(world: World) -> None:
         assert await fired(after, host, run)
     rung = [entry for entry in after.blob(run)["trail"] if entry[2] == "ring"]
     assert len(rung) == 1
-
-
-async def test_a_deadline_is_fixed_once_whatever_is_restarted(world: World) -> None:
-    """Three boots and a save between them leave the due time as it was set."""
-    chart = waiter(60)
-    due_ms = world.clock.now_ms() + 60_000
-    async with world.host(chart) as host:
-        run = await host.start(chart)
-    for _ in range(3):
-        world.clock.advance(10_000)
-        async with world.host(chart) as host:
-            await host.send(run, "unknown")
-            assert world.blob(run)["timers"][0]["due"] == due_ms
-            assert world.stored(run).header.due_ms == due_ms
-    world.clock.advance(29_999)
-    async with world.host(chart) as host:
-        assert not await fired(world, host, run)
-        world.clock.advance(1)
-        assert await fired(world, host, run)
 
 
 async def test_a_timeout_of_a_state_that_was_left_never_fires(world: World) -> None:
@@ -96,21 +65,6 @@ async def test_a_timeout_of_a_state_that_was_left_never_fires(world: World) -> N
         assert not await fired(world, host, run)
         world.clock.advance(1)
         assert await fired(world, host, run)
-
-
-async def test_a_timeout_of_a_state_that_was_left_never_fires_after_a_restart(
-    world: World,
-) -> None:
-    """The restored run does not know of it either."""
-    chart = waiter(60)
-    async with world.host(chart) as host:
-        run = await host.start(chart)
-        await host.send(run, "leave")
-        after = world.after_kill()
-    after.clock.advance(HOUR_MS)
-    async with after.host(chart) as host:
-        assert not await fired(after, host, run)
-        assert after.configuration(run) == ["elsewhere"]
 
 
 async def test_a_cancelled_event_never_fires(world: World) -> None:
@@ -135,61 +89,6 @@ async def test_a_cancelled_event_never_fires_after_a_restart(world: World) -> No
         await host.send(run, "disarm")
         after.clock.advance(HOUR_MS)
         assert not await fired(after, host, run)
-
-
-async def test_a_timer_that_fired_and_was_still_queued_is_run_once(world: World) -> None:
-    """It fell due during another macrostep: in that save's queue, it is run by the next host."""
-    entered, release = asyncio.Event(), asyncio.Event()
-
-    class Busy(StateChart):
-        class Both(State.Parallel):
-            class Left(State.Compound):
-                waiting = State(initial=True, invoke=timeout(5, on="expired"))
-                late = State(final=True)
-                expired = waiting.to(late)
-
-            class Right(State.Compound):
-                quiet = State(initial=True)
-                loud = State(final=True)
-                shout = quiet.to(loud)
-
-        over = State(final=True)
-        done_state_Both = Both.to(over)  # noqa: N815 - the library's name
-
-        async def on_shout(self) -> None:
-            entered.set()
-            await release.wait()
-
-        def on_expired(self) -> None:
-            self.model.late = getattr(self.model, "late", 0) + 1
-
-    copies: list[World] = []
-    async with world.host(Busy) as host:
-        run = await host.start(Busy)
-        shout = asyncio.create_task(host.send(run, "shout"))
-        await entered.wait()
-        world.clock.advance(5_000)
-        ring(host)
-        save = host.store.save
-
-        def copy_then_save(header: Any, blob: Any, **options: Any) -> Any:
-            saved = save(header, blob, **options)
-            if not copies:
-                copies.append(world.after_kill())
-            return saved
-
-        host.store.save = copy_then_save
-        release.set()
-        await shout
-        await ended(host, run)
-    after = copies[0]
-    queued = [item["event"] for item in after.blob(run)["root"]["queue"]]
-    assert queued[0] == "expired"
-    assert "timers" not in after.blob(run)
-    async with after.host(Busy) as host:
-        await ended(host, run)
-    assert after.status(run) == "done"
-    assert after.blob(run)["root"]["context"]["late"] == 1
 
 
 async def test_the_remaining_policy_waits_for_what_was_left(world: World) -> None:
@@ -261,40 +160,6 @@ def test_a_senseless_timeout_is_refused_at_definition(options: dict[str, Any]) -
         timeout(**{"duration": 1, **options})
 
 
-async def test_the_clock_steps_an_hour_back_and_nothing_fires_twice_or_early(
-    world: World,
-) -> None:
-    """What fired stays fired, what is pending waits, and a new timer keeps its own time."""
-    chart = waiter(60)
-    async with world.host(chart, Reminder) as host:
-        early = await host.start(chart)
-        world.clock.advance(60_000)
-        assert await fired(world, host, early)
-        pending = await host.start(chart)
-        world.clock.advance(-HOUR_MS)
-        assert not await fired(world, host, pending)
-        new = await host.start(Reminder)
-        await host.send(new, "arm", seconds=10)
-        world.clock.advance(10_000)
-        assert await fired(world, host, new)
-        assert world.status(pending) == "live"
-        world.clock.advance(HOUR_MS + 50_000)
-        assert await fired(world, host, pending)
-
-
-async def test_the_clock_steps_an_hour_forward_and_only_what_is_due_fires(world: World) -> None:
-    """A timer of half an hour fires, one of two hours does not, and neither is lost."""
-    soon, late = waiter(1_800), waiter(7_200)
-    async with world.host(Machine(soon, name="soon"), Machine(late, name="late")) as host:
-        first = await host.start("soon")
-        second = await host.start("late")
-        world.clock.advance(HOUR_MS)
-        assert await fired(world, host, first)
-        assert world.status(second) == "live"
-        world.clock.advance(HOUR_MS)
-        assert await fired(world, host, second)
-
-
 async def test_the_alarm_reads_the_clock_again_while_it_waits(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -318,22 +183,6 @@ async def test_a_timer_of_a_parked_run_is_armed_without_its_blob(world: World) -
         assert run not in host._resident
         world.clock.advance(60_000)
         assert await fired(world, host, run)
-
-
-async def test_a_timer_of_a_run_that_was_cancelled_never_fires(world: World) -> None:
-    """Neither in this host nor in the next one."""
-    chart = waiter(60)
-    async with world.host(chart) as host:
-        run = await host.start(chart)
-        await host.cancel(run)
-        world.clock.advance(HOUR_MS)
-        ring(host)
-        await settled()
-        assert world.status(run) == "cancelled"
-        assert world.stored(run).header.due_ms == NO_TIMER_MS
-    async with world.host(chart):
-        await settled()
-    assert world.status(run) == "cancelled"
 
 
 class Later(StateChart):

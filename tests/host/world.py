@@ -26,13 +26,15 @@ PATIENCE_S = 5.0
 STEP_S = 0.002
 
 
-async def until(holds: Callable[[], Any], what: str = "what was waited for") -> None:
+async def until(
+    holds: Callable[[], Any], what: str = "what was waited for", *, patience_s: float = PATIENCE_S
+) -> None:
     """Let the loop and its threads run until something holds; fail if it never does."""
     for _ in range(SPINS):
         if holds():
             return
         await asyncio.sleep(0)
-    for _ in range(int(PATIENCE_S / STEP_S)):
+    for _ in range(int(patience_s / STEP_S)):
         if holds():
             return
         await asyncio.sleep(STEP_S)

@@ -31,6 +31,7 @@ from statemachine.io.system_variables import (
     SessionData,
     create_invoke_init_callable,
 )
+from statemachine.signature import SignatureAdapter
 from statemachine.state import InstanceState
 
 from machines.binding.capturing import LIBRARY_ATTRIBUTES
@@ -128,6 +129,7 @@ THINGS = {
     "statemachine.io.invoke.VALID_INVOKE_TYPES": set,
     "statemachine.io.system_variables.OriginTypeSCXML": type,
     "statemachine.orderedset.OrderedSet": type,
+    "statemachine.signature.SignatureAdapter": type,
     "statemachine.state.HistoryState": type,
     "statemachine.state.InstanceState": type,
 }
@@ -245,7 +247,7 @@ ATTRIBUTES: dict[str, tuple[Callable[[], Any], str]] = {
     "a group": (lambda: invoke_group(print), "_callables"),
     "a wrapped handler": (lambda: child_spec().func, "_invoke_handler"),
     "a callback's spec": (child_spec, "func is_convention"),
-    "a callback": (callback, "_iscoro call meta"),
+    "a callback": (callback, "_callback _iscoro call condition meta"),
     "the callbacks of a chart": (lambda: Child()._callbacks, "has_async_callbacks"),
     "a configuration": (lambda: Child()._config, "_instance_states"),
     "a state": (
@@ -506,6 +508,13 @@ def test_a_loaded_document_shares_what_is_swapped() -> None:
     assert cells is not None
     assert [cell.cell_contents for cell in cells.flags] == [False]
     assert cells.interpreter.sessions == {}
+
+
+def test_a_callback_has_the_signature_that_it_binds_to_in_its_closure() -> None:
+    """What an event takes is read there, as no public name leads from a callback to it."""
+    cells = [cell.cell_contents for cell in callback()._callback.__closure__]
+    owners = [getattr(cell, "__self__", None) for cell in cells]
+    assert any(isinstance(owner, SignatureAdapter) for owner in owners)
 
 
 def test_a_running_step_is_known_to_the_thread_that_runs_it() -> None:

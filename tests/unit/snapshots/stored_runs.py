@@ -156,6 +156,17 @@ def run_value(**changes: Any) -> dict[str, Any]:
             effect("asking.4", "calling"),
         ],
         "deliveries": ["evt-80", "evt-81"],
+        "admissions": {"asking.3": {"handle": "job-7", "offset": 12, "at": START_MS}},
+        "epochs": {"chat": 2},
+        "notices": {"build": {"text": "it is red", "scope": "", "at": START_MS}},
+        "picks": [
+            {
+                "chain": "chat",
+                "picks": [{"id": "colour", "offer": ["red"], "at": START_MS, "since": 0}],
+                "replies": ["none of them"],
+            }
+        ],
+        "pushes": {"slot": [{"id": "asking.3", "commit": "abc", "source": "def", "at": START_MS}]},
         "trail": [[START_MS, "", "go", ["cart"], ["working", "paying", "asking", "review"]]],
         **changes,
     }
@@ -185,6 +196,11 @@ def run_of(text: str, run_id: str) -> dict[str, Any]:
         "timers": [{"id": text, "node": text, "event": text, "due": 1, "policy": text}],
         "effects": [row | {"status": "unknown"}],
         "error": {"type": text, "message": text},
+        "admissions": {text: {text: text}},
+        "epochs": {text: text},
+        "notices": {text: text},
+        "picks": [{"chain": text, "picks": [{text: text}], "replies": [text]}],
+        "pushes": {text: [text]},
         "trail": [[1, text, text, [text], [text]]],
     }
 

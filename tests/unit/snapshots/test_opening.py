@@ -247,7 +247,7 @@ def test_a_reader_changes_nothing_and_may_not_write(tmp_path: Path) -> None:
                 lambda: reader.save(header, b"[]"),
                 lambda: reader.mark(header, "lost", "gone"),
                 lambda: reader.take_over("me"),
-                lambda: reader.sweep(0),
+                reader.sweep,
             ):
                 with pytest.raises(StorageReadOnlyError):
                     write()

@@ -272,6 +272,20 @@ def test_the_trail_keeps_its_order() -> None:
     ]
 
 
+def test_every_other_ledger_is_there_by_its_keys() -> None:
+    """Whatever a run wrote down is shown, in words of its own; empty ledgers are not."""
+    report = report_of(run_value())
+    assert {name: list(ledger) for name, ledger in report.ledgers.items()} == {
+        "admissions": ["asking.3"],
+        "epochs": ["chat"],
+        "notices": ["build"],
+        "pushes": ["slot"],
+        "picks": ["chat"],
+    }
+    bare = run_value(admissions={}, epochs={}, notices={}, picks=[], pushes={})
+    assert report_of(bare).ledgers == {}
+
+
 def test_a_step_without_an_event_is_shown_as_one() -> None:
     """The first macrostep has no event, and its column is not left blank."""
     report = report_of(run_value(trail=[[START_MS, "", "", [], ["cart"]]]))

@@ -10,20 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from snapshots import ForeignFileError, NewerFileError, StorageError, open_store
+from snapshots import ForeignFileError, Mailbox, NewerFileError, StorageError, open_store
 from snapshots.database import Database, open_database
 from snapshots.schema import APPLICATION_ID, SCHEMA_VERSION, STEPS, migrate
 
 OBJECTS = "select type, name from sqlite_schema where name not like 'sqlite_%' order by name"
 COLUMNS = "select name, type, \"notnull\" from pragma_table_info('runs') order by cid"
-NEXT = ("create table plans (id integer primary key) strict", "pragma user_version = 2")
+NUMBER = len(STEPS) + 1
+NEXT = ("create table plans (id integer primary key) strict", f"pragma user_version = {NUMBER}")
 
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
     """A new file, before its first step."""
     path = tmp_path / "state.db"
-    with open_database(path, application_id=APPLICATION_ID, known_schema=2) as opened:
+    with open_database(path, application_id=APPLICATION_ID, known_schema=NUMBER) as opened:
         yield opened
 
 
@@ -33,10 +34,12 @@ def version(database: Database) -> object:
 
 
 def test_a_new_file_has_the_tables_and_indexes_of_the_design(database: Database) -> None:
-    """Four tables and two partial indexes, and nothing else that a save would have to keep."""
+    """Four tables and four partial indexes, two of runs and two of the mailbox; nothing else."""
     migrate(database)
     assert database.rows("look", OBJECTS) == [
         ("table", "mailbox"),
+        ("index", "mailbox_pending"),
+        ("index", "mailbox_settled"),
         ("table", "owner"),
         ("table", "runs"),
         ("index", "runs_ended"),
@@ -74,7 +77,9 @@ def test_a_file_that_is_current_is_not_written_when_it_is_opened(tmp_path: Path)
     before = (tmp_path / "state.db").read_bytes()
     seen: list[str] = []
     path = tmp_path / "state.db"
-    with open_database(path, application_id=APPLICATION_ID, known_schema=1) as database:
+    with open_database(
+        path, application_id=APPLICATION_ID, known_schema=SCHEMA_VERSION
+    ) as database:
         database.trace_statements(lambda sql, _: seen.append(sql))
         migrate(database)
         database.trace_statements(None)
@@ -88,20 +93,20 @@ def test_a_step_and_its_record_are_one_transaction(database: Database) -> None:
     """A step that fails at its last statement leaves the file as it was, number included."""
     migrate(database)
     broken = (*NEXT[:1], "create table plans (id integer primary key) strict", NEXT[1])
-    with pytest.raises(StorageError, match="schema 2"):
+    with pytest.raises(StorageError, match=f"schema {NUMBER}"):
         migrate(database, (*STEPS, broken))
-    assert version(database) == 1
+    assert version(database) == SCHEMA_VERSION
     assert ("table", "plans") not in database.rows("look", OBJECTS)
     migrate(database, (*STEPS, NEXT))
-    assert version(database) == 2
+    assert version(database) == NUMBER
     assert ("table", "plans") in database.rows("look", OBJECTS)
 
 
 def test_a_step_must_end_with_its_own_number(database: Database) -> None:
     """A step that forgets its record is found when it is first taken, and undone."""
-    with pytest.raises(AssertionError, match="step 2"):
+    with pytest.raises(AssertionError, match=f"step {NUMBER}"):
         migrate(database, (*STEPS, NEXT[:1]))
-    assert version(database) == 1
+    assert version(database) == SCHEMA_VERSION
     assert ("table", "plans") not in database.rows("look", OBJECTS)
 
 
@@ -110,7 +115,26 @@ def test_a_file_that_went_ahead_meanwhile_is_refused(database: Database) -> None
     migrate(database, (*STEPS, NEXT))
     with pytest.raises(NewerFileError) as caught:
         migrate(database, STEPS)
-    assert (caught.value.found, caught.value.known) == (2, 1)
+    assert (caught.value.found, caught.value.known) == (NUMBER, SCHEMA_VERSION)
+
+
+def test_a_file_of_each_earlier_schema_is_brought_to_the_last(tmp_path: Path) -> None:
+    """What an earlier release stored is there afterwards, and found by the new indexes."""
+    for number in range(1, SCHEMA_VERSION):
+        path = tmp_path / f"{number}.db"
+        with open_database(path, application_id=APPLICATION_ID, known_schema=number) as database:
+            migrate(database, STEPS[:number])
+            with database.transaction("hand in"):
+                database.run(
+                    "insert into mailbox (run_id, kind, data, created_ms, outcome, settled_ms)"
+                    " values ('a', 'send', x'7b7d', 1, null, null),"
+                    " ('b', 'send', x'7b7d', 1, 'taken', 2)"
+                )
+        with open_store(path) as store:
+            assert version(store.database) == SCHEMA_VERSION
+            mailbox = Mailbox(store)
+            assert [found.run_id for found in mailbox.pending()] == ["a"]
+            assert mailbox.sweep(3) == 1
 
 
 @pytest.mark.parametrize("statement", ["create table songs (id)", "pragma application_id = 77"])
@@ -138,7 +162,7 @@ def count(sql, bindings):
     if left == 0:
         os.kill(os.getpid(), signal.SIGKILL)
 
-database = open_database(sys.argv[1], application_id=APPLICATION_ID, known_schema=1)
+database = open_database(sys.argv[1], application_id=APPLICATION_ID, known_schema=99)
 database.trace_statements(count)
 migrate(database)
 print("done", flush=True)
@@ -147,7 +171,9 @@ os._exit(0)
 
 
 def test_a_process_that_is_killed_in_a_step_leaves_a_whole_file(tmp_path: Path) -> None:
-    """Killed before any statement of the first step, the file is blank; after it, whole."""
+    """Killed before any statement of a step, the file is as it was; after it, at the next."""
+    whole = {0: 0, 1: 6, 2: 8}
+    assert len(whole) == SCHEMA_VERSION + 1
     statement, done = 0, False
     while not done:
         statement += 1
@@ -161,8 +187,9 @@ def test_a_process_that_is_killed_in_a_step_leaves_a_whole_file(tmp_path: Path) 
         )
         assert process.stderr == ""
         done = process.stdout == "done\n"
-        with open_database(path, application_id=APPLICATION_ID, known_schema=1) as database:
-            assert (version(database), len(database.rows("look", OBJECTS))) in [(0, 0), (1, 6)]
+        with open_database(path, application_id=APPLICATION_ID, known_schema=99) as database:
+            assert (version(database), len(database.rows("look", OBJECTS))) in whole.items()
             migrate(database)
-            assert (version(database), len(database.rows("look", OBJECTS))) == (1, 6)
-    assert statement > len(STEPS[0])
+            assert version(database) == SCHEMA_VERSION
+            assert len(database.rows("look", OBJECTS)) == whole[SCHEMA_VERSION]
+    assert statement > sum(map(len, STEPS))

@@ -194,8 +194,8 @@ def test_a_save_of_a_run_that_is_gone_says_so(
 ) -> None:
     """A row that was swept is not made anew, and a row key given again is not written over."""
     header = end(store, "run-1")
-    clock.advance(1)
-    assert store.sweep(clock.now_ms()) == 1
+    clock.advance(limits.RETENTION_MS + 1)
+    assert store.sweep() == 1
     with pytest.raises(RunNotFoundError, match="'run-1'"):
         store.save(header, b"[10]")
     other = create(store, "run-2")
@@ -371,13 +371,14 @@ def test_a_sweep_takes_what_has_ended_before_and_never_what_lives(
     for status in ENDINGS:
         end(store, status, status)
     clock.advance(limits.RETENTION_MS)
-    late = end(store, "late")
-    before = clock.now_ms() - limits.RETENTION_MS
-    assert store.sweep(before) == 0  # they ended exactly then, not before
-    assert store.sweep(before + 1) == len(ENDINGS)
-    assert store.sweep(before + 1) == 0
+    end(store, "late")
+    assert store.sweep() == 0  # they ended exactly then, not before
+    clock.advance(1)
+    assert store.sweep() == len(ENDINGS)
+    assert store.sweep() == 0
     assert {header.run_id for header in store.headers()} == {"parked for a month", "late"}
-    assert store.sweep(late.updated_ms + 1) == 1
+    clock.advance(limits.RETENTION_MS)
+    assert store.sweep() == 1
     assert store.find("done") == ()
 
 
@@ -386,7 +387,7 @@ def test_a_revived_run_is_not_swept(store: SqliteSnapshotStore, clock: ManualClo
     lost = end(store, "run-1", "lost")
     clock.advance(2 * limits.RETENTION_MS)
     store.mark(lost, "live", None)
-    assert store.sweep(clock.now_ms()) == 0
+    assert store.sweep() == 0
     assert store.load("run-1").header.status == "live"
 
 
@@ -397,17 +398,18 @@ def test_a_sweep_goes_in_slices_oldest_first(
     for number in range(7):
         end(store, f"run-{number}")
         clock.advance(1)
-    swept = [store.sweep(clock.now_ms(), slice_rows=3)]
+    clock.advance(limits.RETENTION_MS)
+    swept = [store.sweep(slice_rows=3)]
     assert [header.run_id for header in store.headers()] == ["run-6", "run-5", "run-4", "run-3"]
-    swept += [store.sweep(clock.now_ms(), slice_rows=3) for _ in range(3)]
+    swept += [store.sweep(slice_rows=3) for _ in range(3)]
     assert swept == [3, 3, 1, 0]
 
 
 def test_a_shape_outlives_its_runs(store: SqliteSnapshotStore, clock: ManualClock) -> None:
     """A shape is stored once and is not swept: there is one per deploy that changed a machine."""
     store.create(run_id="r", machine="m", digest="d9", shape=b"{}", blob=b"", status="done")
-    clock.advance(1)
-    assert store.sweep(clock.now_ms()) == 1
+    clock.advance(limits.RETENTION_MS + 1)
+    assert store.sweep() == 1
     assert store.shape("d9") == b"{}"
 
 
@@ -439,7 +441,7 @@ def test_a_fenced_owner_writes_nothing_at_all(two: list[SqliteSnapshotStore]) ->
         lambda: first.mark(ended, "live", None),
         lambda: create(first, "run-2"),
         lambda: create(first, "run-1"),
-        lambda: first.sweep(START_MS + 1_000),
+        first.sweep,
     ):
         with pytest.raises(FencedError) as caught:
             write()
@@ -514,7 +516,7 @@ def test_a_closed_store_refuses_by_name(store: SqliteSnapshotStore) -> None:
         lambda: store.find("run"),
         lambda: store.resolve("run"),
         lambda: store.shape("d1"),
-        lambda: store.sweep(0),
+        store.sweep,
         lambda: store.take_over("me"),
         store.owner,
         store.stats,

@@ -1,0 +1,1 @@
+"""Commands of `snapshots` that need the code of charts; see also `machines.demo`."""

@@ -1,0 +1,139 @@
+"""The command `snapshots check`: what a boot with other code would do with each live run."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from machines.commands.forecast import Forecast, Outlook, forecasts
+from machines.definition import Machine
+from machines.host.host import by_name
+from snapshots.clock import SystemClock
+from snapshots.codec import Plain
+from snapshots.inspection.cli_options import EXIT_NO, EXIT_OK, AsJson, File, opened
+from snapshots.inspection.document import written
+from snapshots.inspection.limits import REASON_CHARS_MAX
+from snapshots.inspection.printable import visible
+from snapshots.inspection.screen import Screen, rendered, screen_of, write
+from snapshots.inspection.typeset import Cell, ledger
+
+_OPTION: Final = "'--machines'"
+_WORDS: Final[Mapping[Outlook, tuple[str, str]]] = {
+    "resume": ("resume", "green"),
+    "migrate": ("migrate", "green"),
+    "drift": ("drift", "yellow"),
+    "unresumed": ("cannot resume", "bold red"),
+    "unknown": ("unknown machine", "bold red"),
+}
+"""What is said of each outlook, and in which color."""
+
+
+def check(
+    machines: Annotated[
+        str,
+        typer.Option(
+            "--machines",
+            metavar="MODULE:NAME",
+            help="Charts or Machines about to be deployed: a list of them in a module.",
+        ),
+    ],
+    file: File = None,
+    as_json: AsJson = False,
+) -> int:
+    """Say what a boot with this code would do with each live run; change nothing.
+
+    Charts are built and begin nothing, and no outside world is asked for. Exit code 1 says that a
+    run would not go on: it would be set aside, or stay live and not be resumed.
+    """
+    known = load_machines(machines)
+    with opened(file) as stored:
+        found = list(forecasts(stored, known))
+    if as_json:
+        write(written(_document(found, known)), sys.stdout)
+    elif found:
+        screen = screen_of(sys.stdout, os.environ)
+        write(rendered(_text(found, screen), screen), sys.stdout)
+    else:
+        write("no live runs\n", sys.stdout)
+    return EXIT_OK if all(forecast.goes_on for forecast in found) else EXIT_NO
+
+
+def load_machines(place: str) -> dict[str, Machine]:
+    """Return the machines that `MODULE:NAME` names, by name.
+
+    Modules of the current directory can be named. Raises typer.BadParameter for what is not
+    there or no list of charts, and DefinitionError for a chart that cannot be kept alive.
+    """
+    module, _, name = place.partition(":")
+    if not module or not name:
+        message = f"{place!r} names nothing; expected MODULE:NAME, like shop.machines:MACHINES"
+        raise typer.BadParameter(message, param_hint=_OPTION)
+    folder = str(Path.cwd())
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        found: Any = import_module(module)
+    except (Exception, SystemExit) as error:
+        message = f"{module!r} cannot be imported ({type(error).__name__}: {error})"
+        raise typer.BadParameter(message, param_hint=_OPTION) from error
+    for part in name.split("."):
+        if not hasattr(found, part):
+            message = f"{module!r} has no {name!r}"
+            raise typer.BadParameter(message, param_hint=_OPTION)
+        found = getattr(found, part)
+    if isinstance(found, type | Machine):
+        return by_name([found])
+    if not isinstance(found, Iterable):
+        message = f"{place!r} is a {type(found).__name__}, expected a list of charts or Machines"
+        raise typer.BadParameter(message, param_hint=_OPTION)
+    return by_name(found)
+
+
+def _text(found: Sequence[Forecast], screen: Screen) -> RenderableType:
+    rows: list[list[Cell]] = [
+        [
+            visible(forecast.header.run_id),
+            visible(forecast.header.machine),
+            Text(_WORDS[forecast.outlook][0], style=_WORDS[forecast.outlook][1]),
+            visible(forecast.reason, chars_max=REASON_CHARS_MAX),
+        ]
+        for forecast in found
+    ]
+    counts = Counter(forecast.outlook for forecast in found)
+    told = [f"{counts[outlook]} {word}" for outlook, (word, _) in _WORDS.items() if counts[outlook]]
+    runs = "1 live run" if len(found) == 1 else f"{len(found)} live runs"
+    return Group(
+        ledger(["RUN", "MACHINE", "BOOT", "WHY"], rows, screen),
+        Text(f"\n{runs}: {', '.join(told)}"),
+    )
+
+
+def _document(found: Sequence[Forecast], machines: Mapping[str, Machine]) -> Plain:
+    """Return `{"now_ms", "ok", "machines": {name: digest}, "runs": [...]}`.
+
+    A run's `boot` is "resume", "migrate", "drift", "unresumed" or "unknown".
+    """
+    return {
+        "now_ms": SystemClock().now_ms(),
+        "ok": all(forecast.goes_on for forecast in found),
+        "machines": {name: machine.digest for name, machine in machines.items()},
+        "runs": [
+            {
+                "run": forecast.header.run_id,
+                "machine": forecast.header.machine,
+                "digest": forecast.header.digest,
+                "boot": forecast.outlook,
+                "reason": forecast.reason or None,
+            }
+            for forecast in found
+        ],
+    }

@@ -1,0 +1,100 @@
+"""Changes of a run's ledgers at the write: on disk before they return, from whatever thread."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from machines.errors import HostStoppedError, RunFinishedError
+from machines.limits import WRITE_WAIT_S
+from machines.run.worker import UNSAVED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from machines.run.run import Run
+
+T = TypeVar("T")
+
+
+class Pen:
+    """Writes what the books of a run change; see `machines.books`."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def now_ms(self) -> int:
+        """Return the time by the run's clock."""
+        return self._run.clock.now_ms()
+
+    def own(self, value: Any, where: str) -> Any:
+        """Return a value as a restore would give it, so that nobody else can change it.
+
+        Raises EncodeError, with a path that begins with `where`.
+        """
+        codec = self._run.machine.codec
+        return codec.decode(codec.encode(value, root=where))
+
+    def change(self, keep: Callable[[], Callable[[], None]], change: Callable[[], T]) -> T:
+        """Change a ledger, save the run, and return what the change returned.
+
+        `keep` returns what takes the change back: it is, if it raises or cannot be saved. In the
+        middle of a run's first macrostep it is saved with that. Raises RunFinishedError,
+        HostStoppedError, and what the save raises.
+        """
+        run = self._run
+        if run.tree.thread == threading.get_ident():
+            return self._write(keep, change)
+        asked: Future[T] = Future()
+        try:
+            run.post(partial(self._answer, asked, keep, change))
+        except RuntimeError as error:  # its loop is closed
+            raise HostStoppedError(run.store.path, "its loop has ended") from error
+        return self._wait(asked)
+
+    def _write(self, keep: Callable[[], Callable[[], None]], change: Callable[[], T]) -> T:
+        run = self._run
+        if not run.goes_on:
+            self._refuse()
+        undo = keep()
+        try:
+            result = change()
+            if run.header is not None:
+                run.write()
+        except BaseException as error:
+            undo()
+            if isinstance(error, UNSAVED):
+                run.worker.stalled(run, error)
+            raise
+        return result
+
+    def _refuse(self) -> None:
+        run = self._run
+        if run.status != "live":
+            raise RunFinishedError(run.run_id, run.status)
+        raise HostStoppedError(run.store.path, f"it has let go of run {run.run_id!r}")
+
+    def _answer(
+        self, asked: Future[T], keep: Callable[[], Callable[[], None]], change: Callable[[], T]
+    ) -> None:
+        if not asked.set_running_or_notify_cancel():
+            return
+        try:
+            result = self._write(keep, change)
+        except Exception as error:  # noqa: BLE001 - who asked is on another thread, and gets it there
+            asked.set_exception(error)
+        else:
+            asked.set_result(result)
+
+    def _wait(self, asked: Future[T]) -> T:
+        """Wait for the run's thread; a host that stops calls nothing that was posted to it."""
+        while True:
+            try:
+                return asked.result(WRITE_WAIT_S)
+            except TimeoutError:
+                if asked.done():
+                    return asked.result()
+                if self._run.over and asked.cancel():
+                    self._refuse()
