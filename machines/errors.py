@@ -17,7 +17,8 @@ MachinesError(Exception)
 ├── HostLockedError            another host holds the file
 ├── HostStoppedError           the host takes no new work
 ├── NeedsLoopError             work that only a host with an event loop can do
-└── MicrostepLimitError        a chart that never comes to rest
+├── MicrostepLimitError        a chart that never comes to rest
+└── ItemRefusedError, WorkerStoppedError, of `machines.charts.pool`
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ class DriftError(MachinesError):
         what = "; ".join(changes) or "the shape that wrote it is unknown"
         super().__init__(
             f"run {run_id!r} of machine {machine!r} was written by another shape: {what}; "
-            "deploy the shape that wrote it, and revive the run",
+            "give the machine a migration, or deploy the shape that wrote it, and revive the run",
             run_id=run_id,
             machine=machine,
             changes=changes,
@@ -216,7 +217,7 @@ class RunFinishedError(MachinesError):
 _NEXT = {
     "live": "there is nothing to revive",
     "lost": "revive it first",
-    "drifted": "revive it first, with the chart that wrote it",
+    "drifted": "revive it first, with a migration or the chart that wrote it",
     "error": "revive it once what it died of is mended, or start a new run",
 }
 """What to do about a run in a status, where it is not over for good."""

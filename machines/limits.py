@@ -39,6 +39,8 @@ MAIL_PAGES_MAX: Final = 5
 """How many pages of the mailbox are read at one look; the next one goes on behind them."""
 MAIL_HELD_MAX: Final = 100
 """How many entries of one run a host knows at a time; the others wait in the file."""
+MAIL_KNOWN_MAX: Final = 10_000
+"""From how many entries on, of all runs, a host takes in no further page."""
 MAIL_REST_S: Final = 1.0
 """How long an event from the mailbox waits for its run to come to rest before it is queued."""
 BOOT_SLICE_ROWS: Final = 20

@@ -213,3 +213,15 @@ class Outsiders:
 def start(planned: PlannedRun, given: dict[str, Any]) -> Wish:
     """Return the wish that a run be started with this input."""
     return Wish(name=("start",), line={"do": "start", "machine": planned.machine, "input": given})
+
+
+def starting(given: Callable[[str, str], dict[str, Any]]) -> Habits:
+    """Return the habits of who only starts runs.
+
+    `given` makes the input of a run out of its id and the address of the process outside.
+    """
+
+    def habits(planned: PlannedRun, outsiders: Outsiders) -> Iterator[Wish]:
+        yield start(planned, given(planned.run, outsiders.service))
+
+    return habits

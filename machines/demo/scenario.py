@@ -95,8 +95,6 @@ class Scenario:
     """One story that the demo tells, as data: who is outside, what they do, what must hold."""
 
     name: str
-    about: str
-    """What it shows, in a sentence without a full stop."""
     outside: str
     """The module that is run as the process outside; it takes the log's path and the seed."""
     outside_name: str

@@ -18,6 +18,7 @@ from machines.host.asked import Asked
 from machines.host.desk import Desk
 from machines.limits import (
     MAIL_HELD_MAX,
+    MAIL_KNOWN_MAX,
     MAIL_PAGES_MAX,
     MAIL_POLL_MS,
     MAIL_REST_S,
@@ -132,6 +133,8 @@ class Mailroom(Desk):
         """Return the runs for which there is something now, and was nothing before."""
         begun: list[str] = []
         for _ in range(MAIL_PAGES_MAX):
+            if len(self._boxes) >= MAIL_KNOWN_MAX:
+                break
             try:
                 page = self._mailbox.pending(self._boxes.after)
             except StorageError:

@@ -498,12 +498,13 @@ async def test_a_delivery_that_a_run_could_not_keep_is_refused(
 # -- order, and who waits for whom --------------------------------------------------------------
 
 
-@pytest.mark.parametrize("pages", [1, 5])
+@pytest.mark.parametrize(("pages", "known"), [(1, 10_000), (5, 10_000), (5, 1)])
 async def test_the_entries_of_a_run_are_done_in_their_order(
-    world: World, box: Letterbox, monkeypatch: pytest.MonkeyPatch, pages: int
+    world: World, box: Letterbox, monkeypatch: pytest.MonkeyPatch, *, pages: int, known: int
 ) -> None:
     """Three pages of them, of three runs: each run sees its own as they were accepted."""
     monkeypatch.setattr("machines.host.mail.MAIL_PAGES_MAX", pages)
+    monkeypatch.setattr("machines.host.mail.MAIL_KNOWN_MAX", known)
     runs = ["a", "b", "c"]
     async with world.host(Strict) as host:
         for run in runs:
@@ -539,6 +540,25 @@ async def test_what_one_run_waits_for_holds_up_no_other(
         assert set(await box.settled(*notes)) == {"taken"}
         kept = (await host.read(busy)).context["notes"]
     assert kept == [str(number) for number in range(len(notes))]
+
+
+async def test_a_host_that_knows_of_as_many_entries_as_it_may_takes_in_no_more(
+    world: World, box: Letterbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They wait in the file until some of those are settled."""
+    monkeypatch.setattr("machines.host.mail.MAIL_KNOWN_MAX", 1)
+    monkeypatch.setattr("machines.host.mail.MAIL_POLL_MS", 0)  # each turn of the loop is a look
+    chart, begun, release = slow()
+    async with world.host(chart, Door) as host:
+        busy, free = await host.start(chart), await host.start(Door)
+        first = box.send(busy, "work")
+        await begun.wait()
+        second = box.send(free, "push")
+        await settled()
+        assert len(host._boxes) == 1
+        assert box.pending() == [first, second]
+        release.set()
+        assert await box.settled(first, second) == ["taken", "taken"]
 
 
 async def test_an_entry_is_done_by_one_at_a_time(world: World, box: Letterbox) -> None:

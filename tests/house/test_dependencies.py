@@ -18,6 +18,7 @@ EXTRAS_OF = {
     "snapshots/inspection/console": ("cli", "console"),
     "snapshots/inspection": ("cli",),
     "snapshots/storage/backends/postgres": ("postgres",),
+    "machines/commands": ("cli",),
     "machines/demo": ("cli",),
     "tests": ("test",),
     "tools": ("test",),

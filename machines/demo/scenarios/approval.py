@@ -6,11 +6,11 @@ import random
 import time
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from machines.demo.limits import ANSWER_WAIT_S, HESITATION_S_MAX
 from machines.demo.moments import occasions
-from machines.demo.outsiders import Wish, start
+from machines.demo.outsiders import Wish, starting
 from machines.demo.processes import Errand
 from machines.demo.results import OF_EFFECTS, effects
 from machines.demo.scenario import Bystanders, Claim, Deed, Field, Scenario
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from machines.demo.outsiders import Outsiders, PlannedRun
     from machines.demo.scenario import Case
     from machines.demo.witness import Row
 
@@ -37,11 +36,9 @@ INTERRUPTED_SHARE: Final = 0.3
 """The share of commands that die together with the orchestrator, and are given again."""
 
 
-def habits(planned: PlannedRun, outsiders: Outsiders) -> Iterator[Wish]:
-    """Yield what is asked for."""
-    offices = list(OFFICES)
-    given = {"number": planned.run, "offices": offices, "service": outsiders.service}
-    yield start(planned, given)
+def proposal(run: str, service: str) -> dict[str, Any]:
+    """Return the input of a run."""
+    return {"number": run, "offices": list(OFFICES), "service": service}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,14 +221,13 @@ CROSSED: Final = Claim(
 
 APPROVAL: Final = Scenario(
     name="approval",
-    about="of two who answer one gate one wins, and the other is told",
     outside="machines.demo.outside.receiver",
     outside_name="receiver",
     machines=("release",),
     runs_default=4,
     kills_per_run=2.0,
     occasions=occasions("receiver"),
-    habits=habits,
+    habits=starting(proposal),
     claims=(RACED, CROSSED, *OF_EFFECTS),
     control=RACED,
     deeds=deeds,

@@ -33,7 +33,6 @@ def habits(planned: PlannedRun, outsiders: Outsiders) -> Iterator[Wish]:
 
 CHECKOUT: Final = Scenario(
     name="checkout",
-    about="what may happen once happens once, whoever has to decide in doubt",
     outside="machines.demo.outside.receiver",
     outside_name="receiver",
     machines=("checkout", "fulfilment"),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from machines.charts.service import ask
 from machines.demo.moments import Occasion, occasions
 from machines.demo.outside.tracker import tasks_of
-from machines.demo.outsiders import Wish, start
+from machines.demo.outsiders import Wish, starting
 from machines.demo.results import (
     IN_DOUBT,
     INVENTED,
@@ -25,14 +25,8 @@ from machines.demo.scenario import Bystanders, Claim, Deed, Field, Scenario
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from machines.demo.outsiders import Outsiders, PlannedRun
     from machines.demo.scenario import Case
     from machines.demo.witness import Row
-
-
-def habits(planned: PlannedRun, outsiders: Outsiders) -> Iterator[Wish]:
-    """Yield what begins a project."""
-    yield start(planned, {"name": planned.run, "service": outsiders.service})
 
 
 class Planners(Bystanders):
@@ -116,7 +110,6 @@ WRONG: Final = Claim(text="outcomes that are not what was done", found=_wrong_ou
 
 POOL: Final = Scenario(
     name="pool",
-    about="of many tasks worked at once none is worked twice, and none is forgotten",
     outside="machines.demo.outside.tracker",
     outside_name="tracker",
     machines=("backlog",),
@@ -132,7 +125,7 @@ POOL: Final = Scenario(
             nth_max=3,
         ),
     ),
-    habits=habits,
+    habits=starting(lambda run, service: {"name": run, "service": service}),
     claims=(
         TWICE,
         FORGOTTEN,

@@ -10,24 +10,18 @@ from typing import TYPE_CHECKING, Any, Final
 from machines.charts.service import ask
 from machines.demo.moments import Occasion, occasions
 from machines.demo.outside.studio import SCENES, scene_of
-from machines.demo.outsiders import Wish, start
+from machines.demo.outsiders import starting
 from machines.demo.results import LOST, REFUSED, STUCK, TWISTED
 from machines.demo.scenario import Bystanders, Claim, Deed, Field, Scenario
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from machines.demo.outsiders import Outsiders, PlannedRun
     from machines.demo.scenario import Case
     from machines.demo.witness import Row
 
 DOOMED_EVERY: Final = 4
 """Of so many jobs the studio drops one, the second, while nobody follows it."""
-
-
-def habits(planned: PlannedRun, outsiders: Outsiders) -> Iterator[Wish]:
-    """Yield what orders a film."""
-    yield start(planned, {"number": planned.run, "service": outsiders.service})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +166,6 @@ TORN: Final = Claim(text="films that are not whole", found=_not_whole)
 
 REATTACH: Final = Scenario(
     name="reattach",
-    about="a job elsewhere is posted once, and followed on from where a killed process was",
     outside="machines.demo.outside.studio",
     outside_name="studio",
     machines=("rendering",),
@@ -182,13 +175,13 @@ REATTACH: Final = Scenario(
         "studio",
         Occasion(
             at="read",
-            weight=10,
+            weight=30,
             phrase="the studio gave scene {start} of {subject}",
             after_s_max=0.003,
             nth_max=12,
         ),
     ),
-    habits=habits,
+    habits=starting(lambda run, service: {"number": run, "service": service}),
     claims=(TWICE, AGAIN, SKIPPED, ASTRAY, TORN, LOST, STUCK, TWISTED, REFUSED),
     control=TWICE,
     deeds=deeds,
