@@ -76,7 +76,7 @@ class Rows(Generic[R]):
         self._chunks: list[bytes | None] = []
         """The JSON of each chunk without its brackets, None until somebody asks for it."""
         self._encoded: dict[str, bytes] = {}
-        """The JSON of final rows that are open still."""
+        """The JSON of open rows that are final; who changes one all the same says `forget`."""
         # What was stored is not put into another order by being read.
         self._close(takewhile(self._is_final_key, self._open))
 
@@ -103,6 +103,12 @@ class Rows(Generic[R]):
     def open(self) -> tuple[R, ...]:
         """The rows that are not closed, in their order; few, however many there are."""
         return (*self._open.values(),)
+
+    @property
+    def unsettled(self) -> list[R]:
+        """The open rows that were not final when they were encoded last, in any order."""
+        opened = self._open
+        return [opened[key] for key in opened.keys() - self._encoded.keys()]
 
     @property
     def all(self) -> tuple[R, ...]:
@@ -160,18 +166,15 @@ class Rows(Generic[R]):
                 start = number * CHUNK_ROWS
                 part = enumerate(rows[start : start + CHUNK_ROWS], start)
                 self._chunks[number] = b",".join(encode(row, place) for place, row in part)
-        opened = enumerate(self._open.items(), len(self._closed))
-        parts = [self._json_of(key, row, place, encode) for place, (key, row) in opened]
-        return array([*(chunk for chunk in self._chunks if chunk is not None), *parts])
-
-    def _json_of(self, key: str, row: R, place: int, encode: Callable[[R, int], bytes]) -> bytes:
-        if not self._is_final(row):
-            self.forget(key)
-            return encode(row, place)
-        known = self._encoded.get(key)
-        if known is None:
-            known = self._encoded[key] = encode(row, place)
-        return known
+        parts = [chunk for chunk in self._chunks if chunk is not None]
+        for place, (key, row) in enumerate(self._open.items(), len(self._closed)):
+            part = self._encoded.get(key)
+            if part is None:
+                part = encode(row, place)
+                if self._is_final(row):
+                    self._encoded[key] = part
+            parts.append(part)
+        return array(parts)
 
     def _is_final_key(self, key: str) -> bool:
         return self._is_final(self._open[key])

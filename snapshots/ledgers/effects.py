@@ -160,7 +160,7 @@ class Effects:
     @property
     def outstanding(self) -> bool:
         """Whether any outcome is still to come, or in doubt."""
-        return any(row.status in OUTSTANDING for row in self._rows.open)
+        return any(row.status in OUTSTANDING for row in self._rows.unsettled)
 
     def withdraw(self, path: str, invoke: str, error: dict[str, str]) -> Callable[[], None]:
         """Settle an intent whose call will not be made, as failed; return what undoes that."""
