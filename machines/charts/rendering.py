@@ -45,16 +45,12 @@ class Film:
     scenes: list[str] = field(default_factory=list)
 
 
-def key_of(ctx: Context) -> str:
-    """Return the invocation's own key, the same after every restart."""
-    return f"{ctx.run_id}/{ctx.invokeid}"
-
-
 async def admit(ctx: Context, film: Film) -> Admission:
     """Return the admission of the film's job: the one on disk, else that of a job posted now."""
     if ctx.admission is not None:
         return ctx.admission
-    order = partial(post, film.service, "render", key=key_of(ctx), subject=film.number)
+    assert ctx.key is not None, "the work of a run has a key"
+    order = partial(post, film.service, "render", key=ctx.key, subject=film.number)
     return ctx.admissions.record(await patiently(order))
 
 
