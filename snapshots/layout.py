@@ -168,12 +168,12 @@ class Rows(Generic[R]):
                 self._chunks[number] = b",".join(encode(row, place) for place, row in part)
         parts = [chunk for chunk in self._chunks if chunk is not None]
         for place, (key, row) in enumerate(self._open.items(), len(self._closed)):
-            part = self._encoded.get(key)
-            if part is None:
-                part = encode(row, place)
+            known = self._encoded.get(key)
+            if known is None:
+                known = encode(row, place)
                 if self._is_final(row):
-                    self._encoded[key] = part
-            parts.append(part)
+                    self._encoded[key] = known
+            parts.append(known)
         return array(parts)
 
     def _is_final_key(self, key: str) -> bool:

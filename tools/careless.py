@@ -52,7 +52,7 @@ def post_again() -> None:
     from machines.charts import rendering, service  # noqa: PLC0415 - as above
 
     async def admit(ctx: Any, film: rendering.Film) -> Any:
-        key = f"{rendering.key_of(ctx)}, term {ctx.term}"
+        key = f"{ctx.key}, term {ctx.term}"
         job = await rendering.patiently(
             lambda: service.post(film.service, "render", key=key, subject=film.number)
         )
