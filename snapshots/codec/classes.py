@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import builtins
 import struct
+import sys
 from collections import Counter
 from datetime import tzinfo
 from enum import Enum
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from types import MappingProxyType, MemberDescriptorType
 from typing import TYPE_CHECKING, Final, Generic, TypeVar, overload
 from uuid import UUID
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
 NAME_ATTRIBUTE: Final = "__snapshot_name__"
+RUN_AS_SCRIPT: Final = frozenset({"__main__", "__mp_main__"})
+"""What Python calls a module that is run, here or in a process that `multiprocessing` began."""
 
 # The built-in types whose subclasses can be taken apart into the built-in value and attributes.
 BASES: Final[tuple[type, ...]] = (
@@ -63,9 +66,24 @@ def persistent(cls_or_name: C | str) -> C | Callable[[C], C]:
 
 
 def stored_name(cls: type) -> str:
-    """Return the name of a class in stored bytes: its own mark, or "module:qualified name"."""
+    """Return the name of a class in stored bytes: its own mark, or "module:qualified name".
+
+    A module that is run as a script has the name that it is imported by, so that what it wrote can
+    be read by who imports it, and the other way round.
+    """
     name: str | None = cls.__dict__.get(NAME_ATTRIBUTE)
-    return f"{cls.__module__}:{cls.__qualname__}" if name is None else name
+    return f"{_module_of(cls)}:{cls.__qualname__}" if name is None else name
+
+
+def _module_of(cls: type) -> str:
+    if cls.__module__ not in RUN_AS_SCRIPT:
+        return cls.__module__
+    script = sys.modules.get(cls.__module__)
+    spec = getattr(script, "__spec__", None)
+    if spec is not None:
+        return str(spec.name)
+    path = getattr(script, "__file__", None)
+    return cls.__module__ if path is None else Path(path).stem
 
 
 def registry(types: Iterable[type], known: Iterable[type]) -> Mapping[type, str]:

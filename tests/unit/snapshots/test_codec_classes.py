@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import dataclass, field
 from enum import EJECT, STRICT, Enum, Flag, auto
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Self
 
 import attrs
@@ -486,3 +490,42 @@ def test_a_msgspec_struct_with_a_dict_keeps_its_attributes() -> None:
     order = order_type(1)
     order.note = ("n",)
     assert back(order, Codec([order_type])).note == ("n",)
+
+
+SCRIPT = """
+from dataclasses import dataclass
+from pathlib import Path
+from snapshots import Codec
+
+@dataclass
+class Order:
+    amount: int
+
+codec = Codec([Order])
+stored = Path(__file__).with_name("order.json")
+if __name__ == "__main__":
+    if stored.exists():
+        assert codec.decode(stored.read_bytes()) == Order(7), codec.decode(stored.read_bytes())
+    stored.write_bytes(codec.encode(Order(12)))
+"""
+
+
+def test_a_script_and_who_imports_it_read_what_the_other_wrote(tmp_path: Path) -> None:
+    """Run as a file, run as a module, or imported: a class has one name."""
+    script = tmp_path / "shop.py"
+    script.write_text(SCRIPT)
+    stored = tmp_path / "order.json"
+    path = os.pathsep.join((str(tmp_path), *sys.path))
+    reads = "import shop; assert shop.codec.decode(shop.stored.read_bytes()) == shop.Order(12)"
+    writes = "import shop; shop.stored.write_bytes(shop.codec.encode(shop.Order(7)))"
+    for run in (("shop.py",), ("-c", reads), ("-c", writes), ("-m", "shop"), ("-c", reads)):
+        ended = subprocess.run(
+            (sys.executable, *run),
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": path},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ended.returncode == 0, ended.stderr
+    assert b"shop:Order" in stored.read_bytes()
