@@ -20,6 +20,7 @@ from machines.definition import Machine
 from machines.engine.invocations import SPAWNED, given_id
 from machines.engine.nurseries import children_of, mark_child, nurseries
 from machines.engine.nurseries import stop_child as stop_marked_or_begun
+from machines.engine.queues import apart
 from machines.errors import ChildExistsError, DefinitionError, EventRefusedError
 from machines.limits import CHILD_ID_CHARS_MAX
 from snapshots.errors import InvalidKeyError
@@ -57,7 +58,7 @@ class Child:
             given = bind(given, {**kwargs, "machine": parent, "model": parent.model})()
         if given is None and self.machine.context is None:
             return None
-        return self.machine.make_model(given or {})
+        return self.machine.make_model(apart(given or {}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ class Children:
         del parent
         if not kwargs and self.machine.context is None:
             return None
-        return self.machine.make_model(kwargs)
+        return self.machine.make_model(apart(kwargs))
 
 
 def child(
@@ -135,7 +136,7 @@ def spawn(
         reason = f"a child's id is a printable text of 1 to {CHILD_ID_CHARS_MAX} characters"
         raise InvalidKeyError(str(id)[:CHILD_ID_CHARS_MAX], f"{reason}, without a slash")
     name = f"spawn {id!r}"
-    if node.tree.running is not node:
+    if not node.engine.is_calling:
         reason, hint = "no macrostep of its chart is being run", "spawn it in one of its callbacks"
         raise EventRefusedError(None, name, reason, hint)
     places = nurseries(node.engine.invokes)
@@ -158,11 +159,12 @@ def _is_id(text: str) -> bool:
 def stop_child(machine: StateChart[Any], id: str) -> bool:  # noqa: A002 - as in `spawn`
     """End a child that the chart spawned, with all it invokes; False if there is none of that id.
 
+    `id` is the one that it was spawned with, or its invoke id where several states have children.
     To be called in a callback of the chart. What the child does outside ends after the save; an
     end of it that was not taken yet is void.
     """
     node = _node(machine)
-    if node.tree.running is not node:
+    if not node.engine.is_calling:
         reason, hint = "no macrostep of its chart is being run", "stop it in one of its callbacks"
         raise EventRefusedError(None, f"stop {id!r}", reason, hint)
     return stop_marked_or_begun(node.engine.invokes, id)

@@ -217,6 +217,7 @@ def _learn_types(
         if isinstance(state.value, Enum):
             known.setdefault(type(state.value))
         for source in sources(state):
+            known |= dict.fromkeys(getattr(source, "result_types", ()))
             machine = getattr(source, "machine", None)
             if isinstance(machine, Machine):
                 known |= dict.fromkeys(machine.models.values())

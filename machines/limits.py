@@ -28,6 +28,12 @@ THREADS_MAX: Final = 32
 """Blocking effects that one host calls at a time; the next ones wait with their intent."""
 PLAIN_THREADS_MAX: Final = 256
 """Blocking plain calls that one host runs at a time: some run for as long as their state."""
+STORAGE_THREADS_MAX: Final = 8
+"""Calls that wait for a storage's server at a time; it takes as many connections."""
+CLAIM_RENEWALS: Final = 3
+"""How often a claim is renewed while its time to live passes once."""
+CLAIM_RETRIES: Final = 12
+"""How often, in the same time, after a renewal that failed."""
 RETRY_BACKOFF_S: Final = 0.5
 RETRY_BACKOFF_S_MAX: Final = 60.0
 LOCK_PATIENCE_S: Final = 1.0
@@ -41,8 +47,21 @@ MAIL_HELD_MAX: Final = 100
 """How many entries of one run a host knows at a time; the others wait in the file."""
 MAIL_KNOWN_MAX: Final = 10_000
 """From how many entries on, of all runs, a host takes in no further page."""
+MAIL_SLICE_RUNS: Final = 20
+"""For how many runs entries are begun to be taken before others have a chance."""
+MAIL_ASIDE_S: Final = 5.0
+"""How long the mail of a run that cannot be taken up is left alone before the next look."""
 MAIL_REST_S: Final = 1.0
-"""How long an event from the mailbox waits for its run to come to rest before it is queued."""
+"""How long an event from the mailbox waits for its run to come to rest before it is queued.
+
+What ends the run waits as long for those that were handed in before it.
+"""
+APPROVAL_POLL_MS: Final = 100
+"""How long a host waits before it looks for decisions about its open approvals again."""
+APPROVAL_SLICE_RUNS: Final = 20
+"""After so many runs that were looked at for open approvals, others run."""
+CARRY_RETRIES: Final = 10
+"""How often carry state is asked for again while its storage cannot be reached."""
 BOOT_SLICE_ROWS: Final = 20
 HOLDER_CHARS_MAX: Final = 200
 """How much of a holder's name is shown."""

@@ -82,6 +82,8 @@ class InlineWorker:
     """Runs a run's tree and its work on the caller's thread, one after the other."""
 
     has_loop = False
+    storage = None
+    """Its runs have the storage of their own file."""
 
     def __init__(self) -> None:
         self._calls: dict[tuple[str, str], Call] = {}

@@ -36,7 +36,7 @@ from snapshots.errors import (
     UnsupportedSqliteError,
 )
 from snapshots.mailbox import Mailbox
-from snapshots.opening import open_store
+from snapshots.opening import open_storage, open_store, prepare_storage
 from snapshots.records import (
     MailboxEntry,
     Owner,
@@ -94,6 +94,8 @@ __all__ = [
     "StoredRun",
     "SystemClock",
     "UnsupportedSqliteError",
+    "open_storage",
     "open_store",
     "persistent",
+    "prepare_storage",
 ]

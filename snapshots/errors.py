@@ -375,13 +375,14 @@ class InvalidKeyError(SnapshotsError):
 
 
 class InvalidTtlError(SnapshotsError):
-    """A time to live that is not in the future. Field: `ttl_ms`."""
+    """A time to live that is not in the future. Fields: `ttl_ms`; `least_ms` that is allowed."""
 
-    def __init__(self, ttl_ms: int) -> None:
+    def __init__(self, ttl_ms: int, least_ms: int = 1) -> None:
         self.ttl_ms = ttl_ms
+        self.least_ms = least_ms
         super().__init__(
-            f"a time to live of {ttl_ms} ms is refused: expected at least 1; leave it out for"
-            " a value that does not expire"
+            f"a time to live of {ttl_ms} ms is refused: expected at least {least_ms}; leave it"
+            " out for a value that does not expire"
         )
 
 

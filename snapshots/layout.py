@@ -50,6 +50,10 @@ def _enclosed(brackets: bytes, parts: Iterable[tuple[bytes, bytes]]) -> bytes:
     return b"".join(pieces)
 
 
+def _leave(row: object) -> None:
+    """Leave a row as it is."""
+
+
 class Rows(Generic[R]):
     """Rows by key, of which those that are final never change again.
 
@@ -57,10 +61,20 @@ class Rows(Generic[R]):
     final, the oldest so many are closed: their JSON is joined, and copied as one piece from then
     on. The order of the rows is that of their JSON: closed ones, then open ones. `in_order` keeps
     them in the order in which they were added, at the price that a row which never becomes final
-    keeps those behind it open. `seal` is told of each row that is closed.
+    keeps those behind it open. `seal` is called with each row that is closed, and `unseal` if
+    that is taken back.
     """
 
-    __slots__ = ("_chunks", "_closed", "_encoded", "_in_order", "_is_final", "_open", "_seal")
+    __slots__ = (
+        "_chunks",
+        "_closed",
+        "_encoded",
+        "_in_order",
+        "_is_final",
+        "_open",
+        "_seal",
+        "_unseal",
+    )
 
     def __init__(
         self,
@@ -68,9 +82,11 @@ class Rows(Generic[R]):
         *,
         is_final: Callable[[R], bool],
         in_order: bool = False,
-        seal: Callable[[R], None] | None = None,
+        seal: Callable[[R], None] = _leave,
+        unseal: Callable[[R], None] = _leave,
     ) -> None:
-        self._is_final, self._in_order, self._seal = is_final, in_order, seal
+        self._is_final, self._in_order = is_final, in_order
+        self._seal, self._unseal = seal, unseal
         self._open = dict(rows)
         self._closed: dict[str, R] = {}
         self._chunks: list[bytes | None] = []
@@ -129,13 +145,6 @@ class Rows(Generic[R]):
         self.forget(key)
         self._open = {**self._open, key: row}
 
-    def drop(self, key: str) -> R | None:
-        """Take an open row away and return it, if it is there."""
-        self.forget(key)
-        found = self._open.get(key)
-        self._open = {name: row for name, row in self._open.items() if name != key}
-        return found
-
     def forget(self, key: str) -> None:
         """Encode an open row anew the next time: it was changed, though it had seemed final."""
         self._encoded.pop(key, None)
@@ -149,7 +158,8 @@ class Rows(Generic[R]):
             self._encoded.clear()
             del self._chunks[chunks:]
             while len(self._closed) > chunks * CHUNK_ROWS:
-                self._closed.popitem()
+                _, row = self._closed.popitem()
+                self._unseal(row)
 
         return undo
 
@@ -190,9 +200,8 @@ class Rows(Generic[R]):
             chunk = [self._encoded.pop(key, None) for key in keys[start : start + CHUNK_ROWS]]
             known = [part for part in chunk if part is not None]
             self._chunks.append(b",".join(known) if len(known) == CHUNK_ROWS else None)
-        if self._seal is not None:
-            for row in closing.values():
-                self._seal(row)
+        for row in closing.values():
+            self._seal(row)
         # In this order, so that who reads on another thread misses none.
         self._closed.update(closing)
         self._open = {key: row for key, row in self._open.items() if key not in closing}

@@ -55,6 +55,43 @@ NOTICES_DELIVERED_MAX: Final = 256
 PICKS_MAX: Final = 1_000
 PUSH_SLOTS_MAX: Final = 1_000
 
+KEY_CHARS_MAX: Final = 200
+KEY_BYTES_MAX: Final = 512
+KEYED_VALUE_BYTES_MAX: Final = MIB
+CARRY_PAYLOAD_BYTES_MAX: Final = MIB
+LIST_ROWS_MAX: Final = 1_000
+TTL_YEARS_MAX: Final = 10
+TTL_MS_MAX: Final = TTL_YEARS_MAX * 366 * 24 * 60 * 60 * 1000
+CONTRACT_VERSION_MAX: Final = 2**31 - 1
+# How much of what a contract has against a value is told.
+CONTRACT_DETAIL_CHARS_MAX: Final = 500
+DECIDED_DAYS: Final = 30
+DECIDED_TTL_MS: Final = DECIDED_DAYS * 24 * 60 * 60 * 1000
+# A shorter lease has lapsed before its holder could have done anything under it.
+LEASE_TTL_MS_MIN: Final = 10
+# How long a call waits for a transaction of the same workspace before it says busy.
+WORKSPACE_WAIT_MS_MAX: Final = 5_000
+POSTGRES_CONNECTIONS_MAX: Final = 8
+# How long a call waits for a connection, a new one or one that another thread has.
+POSTGRES_CONNECT_MS_MAX: Final = 10_000
+
+# An artifact, a patch, the data of a fact: each by itself, encoded.
+WORKSPACE_VALUE_BYTES_MAX: Final = MIB
+HISTORY_BYTES_MAX: Final = 16 * MIB
+HISTORY_ROWS_MAX: Final = 100
+# Entities, and lines of the log, that one transaction writes.
+TRANSACTION_ENTRIES_MAX: Final = 1_000
+LOG_ROWS_MAX: Final = 1_000
+# How many lines are read at a time where some are left out, or somebody follows.
+LOG_SLICE_ROWS: Final = 100
+CLAIM_TTL_MS: Final = 30_000
+# How long a subscription waits before it looks again, if nothing has told it to.
+LOG_POLL_MS: Final = 100
+LOG_POLL_MS_MAX: Final = 60_000
+# How long a listener waits before it connects again.
+LISTEN_RETRY_MS: Final = 50
+LISTEN_RETRY_MS_MAX: Final = 5_000
+
 SQLITE_VERSION_MIN: Final = "3.51.3"
 PAGE_BYTES: Final = 4 * KIB
 PAGE_CACHE_BYTES_MAX: Final = 64 * MIB

@@ -22,6 +22,7 @@ from snapshots import limits
 from snapshots.clock import SystemClock
 from snapshots.errors import InvalidKeyError, LimitError
 from snapshots.records import MailboxEntry, PendingEntry
+from snapshots.store.reading import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,11 +38,13 @@ REFUSED: Final = "refused: "
 PUT: Final = """
 insert into mailbox (run_id, kind, data, delivery, created_ms) values (?, ?, ?, ?, ?)"""
 # `indexed by`: what was settled is many times what is pending, and must not be walked over.
+# Texts are cast, so that damaged UTF-8 in one entry hides no other.
 PENDING: Final = """
-select id, run_id from mailbox indexed by mailbox_pending
+select id, cast(run_id as blob), cast(kind as blob) from mailbox indexed by mailbox_pending
 where outcome is null and id > ? order by id limit ?"""
 ENTRY: Final = """
-select id, run_id, kind, data, delivery, created_ms, outcome, settled_ms
+select id, cast(run_id as blob), cast(kind as blob), ifnull(substr(data, 1, ?), x''),
+  cast(delivery as blob), created_ms, cast(outcome as blob), settled_ms
 from mailbox where id = ?"""
 SETTLE: Final = "update mailbox set outcome = ?, settled_ms = ? where id = ? and outcome is null"
 SWEEP: Final = """
@@ -86,11 +89,18 @@ class Mailbox:
         """
         bindings = (after, limits.MAILBOX_SLICE_ROWS)
         rows = self._database.rows("read the mailbox", PENDING, bindings)
-        return [PendingEntry(entry=row[0], run_id=row[1]) for row in rows]
+        return [
+            PendingEntry(entry=row[0], run_id=text_of(row[1]), kind=text_of(row[2])) for row in rows
+        ]
 
     def entry(self, entry: int) -> MailboxEntry | None:
-        """Return one entry, settled or not, None if there is none."""
-        row = self._database.row("read the mailbox", ENTRY, (entry,))
+        """Return one entry, settled or not, None if there is none.
+
+        Of data beyond `MAILBOX_DATA_BYTES_MAX`, which was not handed in here, one byte more than
+        that is read.
+        """
+        bindings = (limits.MAILBOX_DATA_BYTES_MAX + 1, entry)
+        row = self._database.row("read the mailbox", ENTRY, bindings)
         return None if row is None else _entry(row)
 
     def settle(self, entries: Iterable[int], outcome: str) -> int:
@@ -137,11 +147,11 @@ def _require_delivery(delivery: str | None) -> None:
 def _entry(row: Row) -> MailboxEntry:
     return MailboxEntry(
         entry=row[0],
-        run_id=row[1],
-        kind=row[2],
+        run_id=text_of(row[1]),
+        kind=text_of(row[2]),
         data=row[3],
-        delivery=row[4],
+        delivery=None if row[4] is None else text_of(row[4]),
         created_ms=row[5],
-        outcome=row[6],
+        outcome=None if row[6] is None else text_of(row[6]),
         settled_ms=row[7],
     )

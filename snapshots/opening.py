@@ -1,16 +1,27 @@
-"""The only place that picks a backend: a path becomes an open store."""
+"""The only place that picks a backend: a path or an address becomes an open store or storage."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from typing import TYPE_CHECKING, Final
 
 from snapshots.clock import Clock, SystemClock
 from snapshots.database import open_database, patiently
+from snapshots.errors import ExtraNotInstalledError, StorageError
 from snapshots.schema import APPLICATION_ID, SCHEMA_VERSION, migrate, require_current
+from snapshots.storage.backends.memory import MemoryBackend
+from snapshots.storage.backends.sqlite import SqliteBackend
 from snapshots.store import SqliteSnapshotStore
 
 if TYPE_CHECKING:
-    import os
+    from snapshots.storage.protocols import Backend
+
+_OPEN: Final = "open"
+_MEMORY: Final = "memory:"
+_SQLITE: Final = "sqlite:///"
+_EXTRA: Final = "postgres"
+_NEEDED_FOR: Final = "a storage in PostgreSQL"
+_POSTGRES: Final = ("postgresql://", "postgres://")
 
 
 def open_store(
@@ -41,3 +52,59 @@ def open_store(
     except BaseException:
         database.close()
         raise
+
+
+def open_storage(
+    place: str | os.PathLike[str] | SqliteSnapshotStore, *, clock: Clock | None = None
+) -> Backend:
+    """Open keyed state, leases and carry state in a place; close it, or use `with`.
+
+    `place` is `memory:`, which ends with the handle; a path or `sqlite:///path` (so that
+    `sqlite:////data/state.db` is absolute), a file of runs that is created if there is none; an
+    open store, whose transactions and term the storage then shares, and which stays open;
+    or `postgresql://…`, a database. `clock` is the wall clock unless a test turns its own, on
+    PostgreSQL the clock of the server.
+
+    Raises what `open_store` raises; `ExtraNotInstalledError` for PostgreSQL without the extra
+    `postgres`; `StorageUnavailableError` if the server cannot be reached, `NewerFileError` or
+    `MigrationError` if the database has not the form that is needed and this role may not
+    give it; `StorageError` for an address of another kind.
+    """
+    if isinstance(place, SqliteSnapshotStore):
+        return SqliteBackend(place, clock=clock or SystemClock(), owns_store=False)
+    text = os.fspath(place)
+    if text == _MEMORY:
+        return MemoryBackend(clock=clock or SystemClock())
+    if text.startswith(_POSTGRES):
+        return _open_postgres(text, clock)
+    path = text.removeprefix(_SQLITE)
+    kind, is_address, _ = path.partition("://")
+    if is_address:
+        hint = "expected memory:, a path, sqlite:///path or postgresql://…"
+        # What follows may hold a password.
+        raise StorageError(_OPEN, f"{kind}://…", hint)
+    store = open_store(path, clock=clock)
+    return SqliteBackend(store, clock=clock or SystemClock(), owns_store=True)
+
+
+def prepare_storage(url: str, *, role: str | None = None) -> None:
+    """Bring a database of PostgreSQL to the current schema, and let `role` use it.
+
+    To be run as the role that shall own the tables. The storage is then opened as `role`, which
+    owns nothing, so that row-level security holds for all that it does; it must exist, and be
+    neither a superuser nor have BYPASSRLS. Where one role does both, opening is enough. Safe
+    when several processes do it at once. Raises as `open_storage` does.
+    """
+    try:
+        from snapshots.storage.backends.postgres import prepare  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise ExtraNotInstalledError(_EXTRA, _NEEDED_FOR) from error
+    prepare(url, role=role)
+
+
+def _open_postgres(url: str, clock: Clock | None) -> Backend:
+    try:
+        from snapshots.storage.backends.postgres import PostgresBackend  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise ExtraNotInstalledError(_EXTRA, _NEEDED_FOR) from error
+    return PostgresBackend(url, clock=clock)

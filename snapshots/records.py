@@ -50,10 +50,14 @@ class Owner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingEntry:
-    """What must be known of an entry of the mailbox before its turn comes: for which run it is."""
+    """What must be known of an entry of the mailbox before its turn comes.
+
+    For which run it is, and its kind: one that ends a run cannot wait for what holds that run up.
+    """
 
     entry: int
     run_id: str
+    kind: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

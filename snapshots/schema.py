@@ -65,9 +65,99 @@ _MAILBOX: Final = (
     "pragma user_version = 2",
 )
 
+_STORAGE: Final = (
+    # The value is last, so that a look at a row's expiry does not read it.
+    """create table keyed (
+  tenant text not null,
+  workspace text not null,
+  workflow text not null,
+  key text not null,
+  expires_ms integer,
+  value blob not null,
+  primary key (tenant, workspace, workflow, key)
+) strict""",
+    "create index keyed_expiring on keyed(expires_ms) where expires_ms is not null",
+    """create table leases (
+  tenant text not null,
+  workspace text not null,
+  workflow text not null,
+  name text not null,
+  token integer not null,
+  holder text not null,
+  expires_ms integer not null,
+  primary key (tenant, workspace, workflow, name)
+) strict""",
+    "create index leases_expiring on leases(expires_ms)",
+    # The greatest token of the leases that were swept: a token is never given again.
+    """create table lease_floors (
+  tenant text not null,
+  workspace text not null,
+  token integer not null,
+  primary key (tenant, workspace)
+) strict, without rowid""",
+    """create table carry (
+  tenant text not null,
+  workspace text not null,
+  workflow text not null,
+  key text not null,
+  contract_version integer not null,
+  revision integer not null check (revision >= 1),
+  updated_ms integer not null,
+  payload blob not null,
+  primary key (tenant, workspace, workflow, key)
+) strict""",
+    "pragma user_version = 3",
+)
+
+_WORKSPACES: Final = (
+    # One row is all that a look for news reads; `seq` is that of the log's newest line.
+    """create table workspaces (
+  id integer primary key,
+  tenant text not null,
+  workspace text not null,
+  seq integer not null,
+  unique (tenant, workspace)
+) strict""",
+    """create table workspace_entities (
+  workspace integer not null,
+  kind text not null,
+  key text not null,
+  label text not null,
+  revision integer not null check (revision >= 1),
+  created_ms integer not null,
+  updated_ms integer not null,
+  data blob not null,
+  primary key (workspace, kind, key)
+) strict""",
+    "create index workspace_labels on workspace_entities(workspace, kind, label, key)",
+    # Lines lie in the order in which they are read.
+    """create table workspace_log (
+  workspace integer not null,
+  seq integer not null check (seq >= 1),
+  kind text not null,
+  subject text not null,
+  thread text,
+  run text,
+  at_ms integer not null,
+  data blob not null,
+  primary key (workspace, seq)
+) strict, without rowid""",
+    """create table workspace_history (
+  workspace integer not null,
+  thread text not null,
+  seq integer not null,
+  run text not null,
+  segment integer not null check (segment >= 1),
+  at_ms integer not null,
+  payload blob not null,
+  primary key (workspace, thread, seq)
+) strict""",
+    "pragma user_version = 4",
+)
+
 # Step n takes a file from schema n - 1 to n and ends with the record of it. A released step
 # is never edited: files that it made are out there.
-STEPS: Final[tuple[tuple[str, ...], ...]] = (_FIRST, _MAILBOX)
+STEPS: Final[tuple[tuple[str, ...], ...]] = (_FIRST, _MAILBOX, _STORAGE, _WORKSPACES)
 SCHEMA_VERSION: Final = len(STEPS)
 
 _READ_VERSION: Final = "select user_version from pragma_user_version"

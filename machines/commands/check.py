@@ -52,18 +52,23 @@ def check(
     """Say what a boot with this code would do with each live run; change nothing.
 
     Charts are built and begin nothing, and no outside world is asked for. Exit code 1 says that a
-    run would not go on: it would be set aside, or stay live and not be resumed.
+    run would not go on: it would be set aside, or stay live and not be resumed. Runs that drifted
+    before are listed with what a revival would do.
     """
     known = load_machines(machines)
     with opened(file) as stored:
         found = list(forecasts(stored, known))
+        aside = list(forecasts(stored, known, "drifted"))
     if as_json:
-        write(written(_document(found, known)), sys.stdout)
-    elif found:
-        screen = screen_of(sys.stdout, os.environ)
-        write(rendered(_text(found, screen), screen), sys.stdout)
+        write(written(_document(found, aside, known)), sys.stdout)
+        return EXIT_OK if all(forecast.goes_on for forecast in found) else EXIT_NO
+    screen = screen_of(sys.stdout, os.environ)
+    if found:
+        write(rendered(_text(found, "BOOT", "live run", screen), screen), sys.stdout)
     else:
         write("no live runs\n", sys.stdout)
+    if aside:
+        write("\n" + rendered(_text(aside, "REVIVAL", "drifted run", screen), screen), sys.stdout)
     return EXIT_OK if all(forecast.goes_on for forecast in found) else EXIT_NO
 
 
@@ -98,7 +103,7 @@ def load_machines(place: str) -> dict[str, Machine]:
     return by_name(found)
 
 
-def _text(found: Sequence[Forecast], screen: Screen) -> RenderableType:
+def _text(found: Sequence[Forecast], what: str, runs: str, screen: Screen) -> RenderableType:
     rows: list[list[Cell]] = [
         [
             visible(forecast.header.run_id),
@@ -110,30 +115,35 @@ def _text(found: Sequence[Forecast], screen: Screen) -> RenderableType:
     ]
     counts = Counter(forecast.outlook for forecast in found)
     told = [f"{counts[outlook]} {word}" for outlook, (word, _) in _WORDS.items() if counts[outlook]]
-    runs = "1 live run" if len(found) == 1 else f"{len(found)} live runs"
+    count = f"1 {runs}" if len(found) == 1 else f"{len(found)} {runs}s"
     return Group(
-        ledger(["RUN", "MACHINE", "BOOT", "WHY"], rows, screen),
-        Text(f"\n{runs}: {', '.join(told)}"),
+        ledger(["RUN", "MACHINE", what, "WHY"], rows, screen),
+        Text(f"\n{count}: {', '.join(told)}"),
     )
 
 
-def _document(found: Sequence[Forecast], machines: Mapping[str, Machine]) -> Plain:
-    """Return `{"now_ms", "ok", "machines": {name: digest}, "runs": [...]}`.
+def _document(
+    found: Sequence[Forecast], aside: Sequence[Forecast], machines: Mapping[str, Machine]
+) -> Plain:
+    """Return `{"now_ms", "ok", "machines": {name: digest}, "runs": [...], "drifted": [...]}`.
 
-    A run's `boot` is "resume", "migrate", "drift", "unresumed" or "unknown".
+    A run's `boot` is "resume", "migrate", "drift", "unresumed" or "unknown"; for one that drifted
+    before, it is what a revival would do.
     """
     return {
         "now_ms": SystemClock().now_ms(),
         "ok": all(forecast.goes_on for forecast in found),
         "machines": {name: machine.digest for name, machine in machines.items()},
-        "runs": [
-            {
-                "run": forecast.header.run_id,
-                "machine": forecast.header.machine,
-                "digest": forecast.header.digest,
-                "boot": forecast.outlook,
-                "reason": forecast.reason or None,
-            }
-            for forecast in found
-        ],
+        "runs": [_told(forecast) for forecast in found],
+        "drifted": [_told(forecast) for forecast in aside],
+    }
+
+
+def _told(forecast: Forecast) -> dict[str, Plain]:
+    return {
+        "run": forecast.header.run_id,
+        "machine": forecast.header.machine,
+        "digest": forecast.header.digest,
+        "boot": forecast.outlook,
+        "reason": forecast.reason or None,
     }

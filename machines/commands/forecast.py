@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from machines.definition import Machine
     from machines.recovery.decision import Decision
     from snapshots.inspection import FoundRun, RunFile
-    from snapshots.records import RunHeader
+    from snapshots.records import RunHeader, Status
 
 Outlook = Literal["resume", "migrate", "drift", "unresumed", "unknown"]
 ROWS_MAX = 2**63 - 1
@@ -43,19 +43,23 @@ class Forecast:
         return self.outlook in ("resume", "migrate")
 
 
-def forecasts(stored: RunFile, machines: Mapping[str, Machine]) -> Iterator[Forecast]:
+def forecasts(
+    stored: RunFile, machines: Mapping[str, Machine], status: Status = "live"
+) -> Iterator[Forecast]:
     """Yield what a boot would do with each live run of a file, oldest first.
+
+    For runs that were set aside, of another status, it is what a revival would do.
 
     Charts are built as a boot builds them, also those that it would leave waiting; none begins,
     nobody is asked whether the outside world is there, and nothing is written.
     """
-    for header in reversed(stored.headers(status="live", limit=ROWS_MAX)):
+    for header in reversed(stored.headers(status=status, limit=ROWS_MAX)):
         try:
             found = stored.find(header.run_id)
         except RunNotFoundError as error:  # an id that is no text cannot be asked for
             yield Forecast(header=header, outlook="unresumed", reason=str(error))
             continue
-        if found.header.status == "live":
+        if found.header.status == status:
             yield _forecast(found, machines)
 
 

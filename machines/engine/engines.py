@@ -46,6 +46,10 @@ class DurableSyncEngine(DurableEngine, SyncEngine):
         """See the library; an effect in doubt is taken only by who names it."""
         return self._select_transitions(trigger_data, enables)
 
+    def _add_state_to_configuration(self, target: State) -> None:
+        self.invokes.enters(target)
+        super()._add_state_to_configuration(target)
+
     def _handle_final_state(self, target: State, on_entry_result: list[Any]) -> None:
         self.note_output(target, on_entry_result)
         super()._handle_final_state(target, on_entry_result)
@@ -99,6 +103,10 @@ class DurableAsyncEngine(DurableEngine, AsyncEngine):
     async def select_transitions(self, trigger_data: TriggerData) -> OrderedSet[Any]:
         """See the library; an effect in doubt is taken only by who names it."""
         return await self._select_transitions(trigger_data, enables)
+
+    def _add_state_to_configuration(self, target: State) -> None:
+        self.invokes.enters(target)
+        super()._add_state_to_configuration(target)
 
     def _handle_final_state(self, target: State, on_entry_result: list[Any]) -> None:
         self.note_output(target, on_entry_result)

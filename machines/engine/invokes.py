@@ -21,7 +21,7 @@ from statemachine.invoke import (
 )
 from statemachine.io.invoke import Invoker
 
-from machines.engine.invocations import Context, Invoke, Kind, Marked, numbered_under
+from machines.engine.invocations import Context, Invoke, Kind, Marked
 from machines.engine.nodes import Call
 from machines.engine.queues import Queued
 from machines.engine.triggers import make_trigger
@@ -48,6 +48,8 @@ class Invokes(InvokeManager):
         self.spawned = 0
         self.floors: dict[str, int] = {}
         """Given ids of children → the highest number that was used below one: none comes again."""
+        self.left: set[str] = set()
+        """States that were left and not entered again: what they invoked has ended."""
 
     @property
     def node(self) -> Node:
@@ -61,9 +63,14 @@ class Invokes(InvokeManager):
         name = self.node.names.name(state)
         self.marked.append(Marked(name, dict(event_kwargs or {}), state.document_order))
 
+    def enters(self, state: State) -> None:
+        """Note a state that is being entered, before what it does on entry."""
+        self.left.discard(self.node.names.name(state))
+
     def cancel_for_state(self, state: State) -> None:
         """Cancel what a state invoked, as it is left."""
         name = self.node.names.name(state)
+        self.left.add(name)
         for invoke in list(self.active.values()):
             if invoke.state == name:
                 self.cancel(invoke)
@@ -78,10 +85,12 @@ class Invokes(InvokeManager):
 
     def _drop_marks(self, state: str | None) -> None:
         """Forget what a state, or any, is to begin; what has a number may have an intent too."""
-        dropped = [mark for mark in self.marked if state in (None, mark.state)]
-        self.marked = [mark for mark in self.marked if mark not in dropped]
-        path = self.node.path
-        self.node.tree.stopped += [(path, mark.id) for mark in dropped if mark.id is not None]
+        marked, self.marked = self.marked, []
+        for mark in marked:
+            if state not in (None, mark.state):
+                self.marked.append(mark)
+            elif mark.id is not None:
+                self.node.tree.stopped.append((self.node.path, mark.id))
 
     def send_to_child(self, invokeid: str, event: str, **data: Any) -> bool:
         """Send an event to an invoked chart; return whether there is one that takes events."""
@@ -291,6 +300,7 @@ class Invokes(InvokeManager):
         tree, node = self.node.tree, self.node
         node.fragment = None
         tree.timers.drop_invoke(node.path, invoke.id)
+        self.engine.external_queue.void(invoke.id)
         child = node.children.pop(invoke.id, None)
         if child is not None:
             drop(child)
@@ -298,19 +308,12 @@ class Invokes(InvokeManager):
             tree.stopped.append((node.path, invoke.id))
         invoke.cancelled = invoke.terminated = True
 
-    def is_void(self, item: Queued) -> bool:
-        """Whether an event came from an invocation whose state was left before it ran."""
-        if item.invoke is None:
-            return False
-        invoke = self.active.get(item.invoke)
-        return invoke is None or invoke.cancelled
-
     def forget(self, trigger: TriggerData) -> None:
         """Drop a finished child once the chart has reacted to its end."""
         event = str(trigger.event or "")
         child = self.node.children.get(event.removeprefix("done.invoke."))
         if child is not None and child.finished and event.startswith("done.invoke."):
-            remember_numbers(child)
+            child.keep_numbers()
             del self.node.children[child.id]
             if child.is_spawned:
                 del self.active[child.id]
@@ -323,19 +326,10 @@ class Invokes(InvokeManager):
             self.node.fragment = None
 
 
-def remember_numbers(node: Node) -> None:
-    """Keep the numbers that were used below a given id: they are parts of idempotency keys."""
-    if node.fixed and node.parent is not None:
-        place, floors = numbered_under(node.id), node.parent.engine.invokes.floors
-        highest = max(below.engine.invokes.spawned for below in node.walk())
-        floors[place] = max(floors.get(place, 0), highest)
-        node.parent.fragment = None
-
-
 def drop(node: Node) -> None:
     """Take a chart and those below it out of the tree, its outside work included."""
     tree = node.tree
-    remember_numbers(node)
+    node.keep_numbers()
     for below in node.walk():
         below.finished = True
         below.engine.running = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from machines.engine.invocations import given_id
+from machines.engine.invocations import given_id, numbered_under
 from machines.names import Names, names_of, path_below
 
 if TYPE_CHECKING:
@@ -141,3 +141,17 @@ class Node:
         yield self
         for child in list(self.children.values()):
             yield from child.walk()
+
+    def keep_numbers(self) -> None:
+        """Have the parent keep the numbers that were used below a given id, as the chart goes.
+
+        They are parts of idempotency keys: none may come again, below whatever is gone by now.
+        """
+        if not self.fixed or self.parent is None:
+            return
+        place, floors = numbered_under(self.id), self.parent.engine.invokes.floors
+        used = [floors.get(place, 0)]
+        for node in self.walk():
+            used += [node.engine.invokes.spawned, *node.engine.invokes.floors.values()]
+        floors[place] = max(used)
+        self.parent.fragment = None

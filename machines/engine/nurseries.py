@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from machines.engine.invocations import SPAWNED, Marked
+from machines.engine.invocations import SPAWNED, Invoke, Marked
 from machines.engine.invokes import kind_of
 
 if TYPE_CHECKING:
@@ -16,10 +16,12 @@ if TYPE_CHECKING:
 def nurseries(invokes: Invokes) -> list[tuple[State, int]]:
     """Return the active states that invoke a nursery, with its place among their invokes."""
     node = invokes.node
+    named = [(state, node.names.name(state)) for state in node.chart.configuration]
     return [
         (state, index)
-        for state in node.chart.configuration
-        for index, callback in enumerate(invokes.callbacks(node.names.name(state)))
+        for state, name in named
+        if name not in invokes.left
+        for index, callback in enumerate(invokes.callbacks(name))
         if kind_of(callback) == "nursery"
     ]
 
@@ -41,18 +43,24 @@ def mark_child(
     return invoke
 
 
-def stop_child(invokes: Invokes, given: str) -> bool:
-    """End a child that was spawned, or is about to be; return whether there is one."""
-    for mark in invokes.marked:
-        if mark.given_id == given:
-            invokes.node.fragment = None
-            invokes.marked.remove(mark)
-            return True
-    for invoke in invokes.active.values():
-        if invoke.given_id == given and not invoke.cancelled:
-            invokes.cancel(invoke)
-            return True
-    return False
+def stop_child(invokes: Invokes, name: str) -> bool:
+    """End a child that was spawned, or is about to be, by its invoke id or its given one."""
+    works: list[Marked | Invoke] = [*invokes.marked, *invokes.active.values()]
+    there = [work for work in works if work.given_id is not None and not _is_cancelled(work)]
+    named = [work for work in there if work.id == name]
+    found = next(iter(named or [work for work in there if work.given_id == name]), None)
+    if found is None:
+        return False
+    if isinstance(found, Marked):
+        invokes.node.fragment = None
+        invokes.marked = [mark for mark in invokes.marked if mark is not found]
+    else:
+        invokes.cancel(found)
+    return True
+
+
+def _is_cancelled(work: Marked | Invoke) -> bool:
+    return isinstance(work, Invoke) and work.cancelled
 
 
 def children_of(invokes: Invokes) -> list[str]:

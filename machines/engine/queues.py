@@ -7,14 +7,17 @@ in which it was created.
 from __future__ import annotations
 
 from bisect import insort
+from copy import deepcopy
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from statemachine.event_data import TriggerData
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -25,7 +28,7 @@ class Queued:
     seq: int
     trigger: TriggerData
     invoke: str | None = None
-    """The invocation without which the event is void: the end of a timeout whose state was left."""
+    """The invocation without which the event is void: a timeout, or a child that was spawned."""
     epoch: str | None = None
     """The conversation that the event answers, with its epoch: void once that has another one."""
 
@@ -69,6 +72,10 @@ class ExternalQueue:
         self.items = kept
         return found
 
+    def void(self, invoke: str) -> None:
+        """Drop the events that mean nothing without an invocation; nobody waits for one."""
+        self.items = [item for item in self.items if item.invoke != invoke]
+
     def clear(self) -> None:
         """Drop every event."""
         self.items.clear()
@@ -93,6 +100,19 @@ class ExternalQueue:
         """Answer everybody who waits for an event of this queue with an error."""
         for item in self.items:
             reject(item.trigger, error)
+
+
+def apart(value: T) -> T:
+    """Return a copy of what one chart gives another: after a restart they share no object either.
+
+    What cannot be copied, an exception say, is given as it is.
+    """
+    if isinstance(value, BaseException):
+        return value
+    try:
+        return deepcopy(value)
+    except Exception:  # noqa: BLE001 - any class may refuse to be copied, each in its own way
+        return value
 
 
 def answer(trigger: TriggerData | None, result: object) -> None:

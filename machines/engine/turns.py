@@ -18,7 +18,7 @@ from statemachine.exceptions import TransitionNotAllowed
 from statemachine.orderedset import OrderedSet
 
 from machines.engine.invokes import Invokes
-from machines.engine.queues import Answer, ExternalQueue, Queued, answer
+from machines.engine.queues import Answer, ExternalQueue, Queued, answer, apart
 from machines.engine.triggers import make_trigger
 from machines.errors import MicrostepLimitError
 from machines.limits import MICROSTEPS_MAX
@@ -85,6 +85,11 @@ class DurableEngine:
         """The tree that the chart takes turns in."""
         return self.node.tree
 
+    @property
+    def is_calling(self) -> bool:
+        """Whether a callback of the chart asks, and not work outside while that waits."""
+        return self.tree.running is self.node and cast("Any", _running_engine.get()) is self
+
     # -- what enters ----------------------------------------------------------------------------
 
     def start(self, **kwargs: Any) -> None:
@@ -150,10 +155,12 @@ class DurableEngine:
         if delay is None:
             delay = getattr(known, "delay", 0)
         bound = BoundEvent(event, name=name, delay=delay or 0, _sm=self.sm)
-        trigger = bound.build_trigger(*args, machine=self.sm, send_id=send_id, **kwargs)
-        trigger.future = waiter
         running = _running_engine.get()
         inside = running is not None and getattr(running, "tree", None) is self.tree
+        if inside:
+            args, kwargs = tuple(map(apart, args)), {k: apart(v) for k, v in kwargs.items()}
+        trigger = bound.build_trigger(*args, machine=self.sm, send_id=send_id, **kwargs)
+        trigger.future = waiter
         self.tree.accept(self.node, trigger, inside=inside)
         if not inside:
             self.tree.keeper.wake()
@@ -251,9 +258,11 @@ class DurableEngine:
         if item is None:
             return False
         self.node.fragment = None
-        if self.invokes.is_void(item) or self.tree.keeper.ignores(item):
+        if self.tree.keeper.ignores(item):
             return True
         self.current, self.result = item, None
+        if item.invoke is not None:
+            self.invokes.forget(item.trigger)  # its id is free for those who hear of its end
         self.moved = True
         self._macrostep_count += 1
         self._microstep_count = 0

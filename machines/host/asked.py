@@ -9,6 +9,7 @@ from machines.engine.turns import INITIAL
 from machines.errors import EventRefusedError
 from snapshots.codec import load
 from snapshots.errors import DecodeError
+from snapshots.limits import MAILBOX_DATA_BYTES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,6 +33,8 @@ class Asked:
     @classmethod
     def of(cls, entry: MailboxEntry) -> Asked:
         """Return what an entry asks for."""
+        if len(entry.data) > MAILBOX_DATA_BYTES_MAX:
+            raise _refused(entry, f"it has more than {MAILBOX_DATA_BYTES_MAX} bytes")
         try:
             content = load(entry.data)
         except DecodeError as error:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from machines.definition import Machine
 from machines.errors import (
+    DefinitionError,
     EffectNotFoundError,
     RunFinishedError,
     UnknownMachineError,
@@ -19,11 +21,11 @@ from machines.run.calls import decide_by_hand
 from machines.run.ending import cancel
 from machines.run.run import Run
 from machines.run.views import view_of_row, view_of_run
-from machines.run.waiters import TAKEN
+from machines.run.waiters import TAKEN, hear
 from snapshots.identifiers import check_run_id, new_run_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from machines.books import Books
     from machines.definition import Chart
@@ -44,17 +46,19 @@ class Desk(Residents):
     ) -> str:
         """Start a run and return its id once its first save is on disk.
 
-        Raises UnknownMachineError, RunExistsError for an id that was used, EncodeError for an
-        input or a context that cannot be stored, and what the first macrostep raises: then
+        `input` is a mapping of names to values: they make the model. Raises UnknownMachineError,
+        RunExistsError for an id that was used, DefinitionError for what is no mapping, EncodeError
+        for an input or a context that cannot be stored, and what the first macrostep raises: then
         nothing is stored.
         """
         self._require_open()
         kept = self._machine(machine)
-        given = dict(input or {})
+        given = _mapping(kept, input)
         chosen = check_run_id(run_id) if run_id is not None else new_run_id(self.clock)
         self._refuse_used(chosen, kept, given)
         run = Run(self.store, kept, chosen, given, self, clock=self.clock, verify=self.verify)
         run.stored = asyncio.get_running_loop().create_future()
+        run.stored.add_done_callback(hear)
         self.keep(run)
         try:
             with self._watching_for_the_fence():
@@ -259,7 +263,9 @@ class Desk(Residents):
         live = self._resident.get(run_id)
         if live is not None and live.header is not None:
             return view_of_run(live)
-        return view_of_row(self.store.load(run_id))
+        stored = self.store.load(run_id)
+        machine = self.machines.get(stored.header.machine)
+        return view_of_row(stored, None if machine is None else machine.codec)
 
     async def runs(self, status: Status | None = None, *, limit: int = 100) -> list[RunHeader]:
         """Return the newest runs, or those of one status, without reading what they hold."""
@@ -289,3 +295,14 @@ class Desk(Residents):
     async def ledgers(self, run: str) -> Books:
         """Return the ledgers of a live run: each change of one is saved before it returns."""
         return self.live(self._resolve(run)).books()
+
+
+def _mapping(machine: Machine, given: object) -> dict[str, Any]:
+    """Return an input as a dict of its own; DefinitionError for what is no mapping of names."""
+    if given is None:
+        return {}
+    if isinstance(given, Mapping) and all(isinstance(name, str) for name in given):
+        return dict(given)
+    reason = f"its input is {type(given).__name__!r}, not a mapping of names to values"
+    hint = "give the fields; the class that they make is the machine's context"
+    raise DefinitionError(machine.name, reason, hint)

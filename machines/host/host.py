@@ -13,8 +13,8 @@ from machines.errors import (
     HostStoppedError,
 )
 from machines.host.alarm import Alarm
+from machines.host.approving import ApprovalRoom
 from machines.host.boot import boot
-from machines.host.mail import Mailroom
 from machines.host.workshop import Workshop
 from machines.limits import (
     GRACE_S,
@@ -24,22 +24,26 @@ from machines.limits import (
     SWEEP_PAUSE_S,
 )
 from machines.lock import FileLock, holder_name
-from snapshots import open_store
 from snapshots.clock import SystemClock
 from snapshots.errors import (
     FencedError,
+    RunNotFoundError,
     StorageError,
 )
 from snapshots.mailbox import Mailbox
+from snapshots.opening import open_storage, open_store
+from snapshots.storage.approvals import Approvals
+from snapshots.storage.state import StateStore
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable
 
     from machines.definition import Chart
     from snapshots.clock import Clock
+    from snapshots.storage import Backend, Scope
 
 
-class Host(Mailroom):
+class Host(ApprovalRoom):
     """Opens a file, restores its live runs, and runs them until it is left.
 
         async with Host("state.db", machines=[Checkout]) as host:
@@ -49,6 +53,10 @@ class Host(Mailroom):
     Run ids may be given as a unique prefix. `take_over` raises the owner's term although another
     host holds the file: that one is refused from then on. `verify` compares every save with a
     full capture. `grace_s` is how long stopping waits for effects in flight, in seconds.
+
+    `storage` is what the work of its runs has beside them (`machines.state`): one of the
+    caller's, who closes it, else the runs' own file. `approvals` is the scope in it whose
+    decisions are taken to the gates of its runs; without one, none are.
 
     Opening raises HostLockedError, and what `snapshots.open_store` raises.
     """
@@ -62,11 +70,15 @@ class Host(Mailroom):
         verify: bool = False,
         take_over: bool = False,
         grace_s: float = GRACE_S,
+        storage: Backend | None = None,
+        approvals: Scope | None = None,
     ) -> None:
         known, time = by_name(machines), clock or SystemClock()
         super().__init__(os.fspath(path), known, time, verify=verify)
         self._take_over = take_over
         self._grace_s = grace_s
+        self._given_storage = storage
+        self._approved = approvals
         self._tasks: list[asyncio.Task[None]] = []
         self._broken: BaseException | None = None
         self._lock = FileLock(self.path)
@@ -86,6 +98,7 @@ class Host(Mailroom):
             raise
         try:
             self._mailbox = Mailbox(store, clock=self.clock)
+            self._furnish(self._given_storage or open_storage(store, clock=self.clock))
             self.store.take_over(holder_name())
             self._shop = Workshop(self._break)
             self._alarm = Alarm(self.clock, self._ring)
@@ -96,9 +109,18 @@ class Host(Mailroom):
             raise
         work = (self._alarm.run(), self._sweeping(), self._deliver())
         self._tasks = [self._task(coroutine) for coroutine in work]
+        if self.approvals is not None:
+            self._tasks.append(self._task(self._approve()))
         if not self._lock.held:
             self._tasks.append(self._task(self._locking()))
         return self
+
+    def _furnish(self, storage: Backend) -> None:
+        self.storage = storage
+        if self._approved is not None:
+            state = StateStore(storage.keyed, storage.leases, self._approved)
+            file = "" if storage.path == self.store.path else self.store.path
+            self.approvals = Approvals(state, file=file, clock=self.clock)
 
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
@@ -171,10 +193,21 @@ class Host(Mailroom):
         except (StorageError, HostStoppedError, FencedError) as error:
             self.report.unswept = str(error)
 
+    def is_live(self, run_id: str) -> bool:
+        """Return whether the run of this whole id is live, or about to begin."""
+        self._require_open()
+        if run_id in self._resident or run_id in self.waiting:
+            return True
+        try:
+            return self.store.load(run_id).header.status == "live"
+        except RunNotFoundError:
+            return False
+
     async def sweep(self) -> int:
         """Delete the runs that ended more than a week ago, in slices; return how many.
 
-        What was settled in the mailbox more than a day ago is deleted with them.
+        What was settled in the mailbox more than a day ago is deleted with them, and what has
+        expired in the storage.
         """
         swept = 0
         while (slice_ := self._sweep_slice()) > 0:
@@ -182,7 +215,14 @@ class Host(Mailroom):
             await asyncio.sleep(SWEEP_PAUSE_S)
         while self._sweep_mailbox() > 0:  # noqa: ASYNC110 - each slice is a write of its own
             await asyncio.sleep(SWEEP_PAUSE_S)
+        while await self._sweep_storage() > 0:  # noqa: ASYNC110 - each slice is a write of its own
+            await asyncio.sleep(SWEEP_PAUSE_S)
         return swept
+
+    async def _sweep_storage(self) -> int:
+        self._require_open()
+        with self._watching_for_the_fence():
+            return await self.with_storage(self.storage.sweep)
 
     def _sweep_slice(self) -> int:
         self._require_open()

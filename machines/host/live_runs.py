@@ -141,7 +141,8 @@ class Residents:
         try:
             return self._take_up(stored, known=run_id in self.waiting)
         except (SnapshotsError, MachinesError) as error:
-            self.report.unresumed[run_id] = str(error)
+            if run_id not in self.report.lost:
+                self.report.unresumed[run_id] = str(error)
             if run_id in self.report.resumed:
                 self.report.resumed.remove(run_id)
             raise
@@ -151,8 +152,7 @@ class Residents:
         shape = self.store.shape(header.digest)
         decision = decide(stored, self.machines, shape, reconcile=not known)
         if decision.fate == "lost":
-            with self._watching_for_the_fence():
-                self.store.mark(header, "lost", decision.reason)
+            self._set_aside_as_lost(header, decision)
         if decision.error is not None:
             raise decision.error
         assert decision.machine is not None
@@ -188,9 +188,7 @@ class Residents:
         if gone is not None:
             if gone.fate != "lost" and gone.error is not None:
                 raise gone.error
-            with self._watching_for_the_fence():
-                self.store.mark(header, "lost", gone.reason)
-            self.report.lost[run_id] = gone.reason
+            self._set_aside_as_lost(header, gone)
             return None
         with self._watching_for_the_fence(), self.store.transaction():
             run.write()
@@ -198,6 +196,12 @@ class Residents:
                 settle()
         self.report.migrated[run_id] = route(decision.steps, machine.digest)
         return run
+
+    def _set_aside_as_lost(self, header: RunHeader, decision: Decision) -> None:
+        with self._watching_for_the_fence():
+            self.store.mark(header, "lost", decision.reason)
+        self.report.unresumed.pop(header.run_id, None)
+        self.report.lost[header.run_id] = decision.reason
 
     def adopt(
         self, header: RunHeader, machine: Machine, value: dict[str, Any], *, restarted: bool = True
@@ -353,8 +357,8 @@ class Residents:
             raise
 
     def _fence(self, error: FencedError) -> None:
-        """Stop for good: another host owns the file."""
-        if self._stopped is None:
+        """Stop for good: another host owns the file, and not one that a chart uses itself."""
+        if self._stopped is None and error.path == self.store.path:
             self._stopped = f"fenced: {error}"
             self._shop.hands.end()
             self._release_all()

@@ -1,33 +1,38 @@
 """The mailbox of a host: each entry is taken to its run, in order, and settled once.
 
+Only the end of a run, which nothing may hold up, overtakes what has waited for a while.
+
 An entry is settled `taken` in the very save that holds what it asks for, or by itself with the
 reason for which it is refused. Until then it stays in the file: a host that dies, stops or cannot
-save leaves it to be tried again.
+save leaves it to be tried again, and so does one that cannot take its run up, or has set it aside:
+a bad deploy loses no answer.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from machines.errors import HostStoppedError, MachinesError
+from machines.errors import HostStoppedError, MachinesError, RunFinishedError
 from machines.host.asked import Asked
+from machines.host.boxes import Boxes
 from machines.host.desk import Desk
 from machines.limits import (
-    MAIL_HELD_MAX,
+    MAIL_ASIDE_S,
     MAIL_KNOWN_MAX,
     MAIL_PAGES_MAX,
     MAIL_POLL_MS,
     MAIL_REST_S,
+    MAIL_SLICE_RUNS,
     SAVE_RETRY_MS,
     SAVE_RETRY_MS_MAX,
 )
 from machines.run import inbox as entering
 from machines.run.ending import cancel
 from machines.run.letters import Letter
+from machines.run.waiters import hear
 from machines.run.worker import UNSAVED
 from snapshots.codec import Codec
 from snapshots.errors import (
@@ -37,7 +42,7 @@ from snapshots.errors import (
     SnapshotsError,
     StorageError,
 )
-from snapshots.limits import MAILBOX_SETTLED_MS, MAILBOX_SLICE_ROWS
+from snapshots.limits import MAILBOX_SETTLED_MS
 from snapshots.mailbox import REFUSED, TAKEN, TAKEN_BEFORE
 
 if TYPE_CHECKING:
@@ -48,7 +53,7 @@ if TYPE_CHECKING:
     from machines.run.waiters import Receipt
     from snapshots.clock import Clock
     from snapshots.mailbox import Mailbox
-    from snapshots.records import MailboxEntry, PendingEntry
+    from snapshots.records import MailboxEntry
 
     Enter = Callable[[Run, entering.Incoming, Any], Receipt | None]
 
@@ -57,57 +62,16 @@ class _UndecidedError(Exception):
     """An entry came to nothing that could be said of it: it is tried again."""
 
 
+class _SetAsideError(Exception):
+    """The run of an entry cannot be taken up now: it waits until it can."""
+
+
 UNDECIDED = (_UndecidedError, StorageError, FencedError, RevisionConflictError, HostStoppedError)
 """What leaves an entry in the mailbox: nothing was saved, and nothing speaks against it."""
 
 
-class Boxes:
-    """Which entries a host knows of, by run, the oldest first.
-
-    The file is read page by page, from its oldest entry to its newest and over again. Of one run
-    no more than a bound is known, and nothing behind what was passed over: its order stands.
-    """
-
-    def __init__(self) -> None:
-        self.after = 0
-        """Where the next page begins."""
-        self._boxes: dict[str, deque[int]] = {}
-        self._known: set[int] = set()
-        self._passed_over: set[str] = set()
-
-    def __len__(self) -> int:
-        return len(self._known)
-
-    def take(self, page: list[PendingEntry]) -> list[str]:
-        """Take a page in, and return the runs of which nothing was known before."""
-        begun = [found.run_id for found in page if self._take(found)]
-        self.after = page[-1].entry if len(page) == MAILBOX_SLICE_ROWS else 0
-        if self.after == 0:
-            self._passed_over.clear()
-        return begun
-
-    def _take(self, found: PendingEntry) -> bool:
-        if found.entry in self._known or found.run_id in self._passed_over:
-            return False
-        box = self._boxes.setdefault(found.run_id, deque())
-        if len(box) >= MAIL_HELD_MAX:
-            self._passed_over.add(found.run_id)
-            return False
-        box.append(found.entry)
-        self._known.add(found.entry)
-        return len(box) == 1
-
-    def first(self, run_id: str) -> int | None:
-        """Return the oldest entry of a run, None if there is none."""
-        box = self._boxes.get(run_id)
-        return box[0] if box else None
-
-    def settled(self, run_id: str) -> None:
-        """Forget the oldest entry of a run."""
-        box = self._boxes[run_id]
-        self._known.discard(box.popleft())
-        if not box:
-            del self._boxes[run_id]
+SET_ASIDE = ("drifted", "lost")
+"""Statuses that a host gave and that a revival takes back."""
 
 
 class Mailroom(Desk):
@@ -120,18 +84,29 @@ class Mailroom(Desk):
     ) -> None:
         super().__init__(path, machines, clock, verify=verify)
         self._boxes = Boxes()
+        self._ends: set[int] = set()
+        """Entries that end a run, until they are settled."""
 
     async def _deliver(self) -> None:
         """Look into the mailbox for ever; what one run waits for holds up no other."""
         async with asyncio.TaskGroup() as rounds:
             while self._stopped is None:
-                for run_id in self._look_into_mailbox():
+                begun, ends = self._look_into_mailbox()
+                for entry in ends:
+                    rounds.create_task(self._overtake(entry))
+                for number, run_id in enumerate(begun, start=1):
                     rounds.create_task(self._serve(run_id))
+                    if number % MAIL_SLICE_RUNS == 0:
+                        await asyncio.sleep(0)
                 await asyncio.sleep(MAIL_POLL_MS / 1000)
 
-    def _look_into_mailbox(self) -> list[str]:
-        """Return the runs for which there is something now, and was nothing before."""
+    def _look_into_mailbox(self) -> tuple[list[str], list[int]]:
+        """Return the runs for which there is something now and was nothing before.
+
+        Behind them stand the entries that end a run and were not known before.
+        """
         begun: list[str] = []
+        ends: list[int] = []
         for _ in range(MAIL_PAGES_MAX):
             if len(self._boxes) >= MAIL_KNOWN_MAX:
                 break
@@ -139,10 +114,14 @@ class Mailroom(Desk):
                 page = self._mailbox.pending(self._boxes.after)
             except StorageError:
                 break  # what cannot be read now is still there at the next look
-            begun += self._boxes.take(page)
+            begun += self._boxes.take(page, asyncio.get_running_loop().time())
+            ends += [found.entry for found in page if found.kind == "cancel"]
             if self._boxes.after == 0:
                 break
-        return begun
+        room = max(0, MAIL_KNOWN_MAX - len(self._ends))
+        new = [entry for entry in ends if entry not in self._ends][:room]
+        self._ends.update(new)
+        return begun, new
 
     def _sweep_mailbox(self) -> int:
         """Delete a slice of what was settled more than a day ago."""
@@ -157,7 +136,12 @@ class Mailroom(Desk):
         """Settle the entries of a run one after the other, until there is none."""
         wait_ms = SAVE_RETRY_MS
         while self._stopped is None and (entry := self._boxes.first(run_id)) is not None:
-            if await self._settle(entry):
+            try:
+                is_settled = await self._settle(entry)
+            except _SetAsideError:
+                self._boxes.rest(run_id, asyncio.get_running_loop().time() + MAIL_ASIDE_S)
+                return
+            if is_settled:
                 wait_ms = SAVE_RETRY_MS
                 await asyncio.sleep(0)
                 # Nothing awaits from here to the look at what is next: a run is served once.
@@ -166,8 +150,19 @@ class Mailroom(Desk):
                 await asyncio.sleep(wait_ms / 1000)
                 wait_ms = min(2 * wait_ms, SAVE_RETRY_MS_MAX)
 
+    async def _overtake(self, entry: int) -> None:
+        """End a run after a while, though what came before may wait for it for ever."""
+        await asyncio.sleep(MAIL_REST_S)
+        with suppress(_SetAsideError):
+            while self._stopped is None and not await self._settle(entry):  # noqa: ASYNC110 - it acts
+                await asyncio.sleep(SAVE_RETRY_MS_MAX / 1000)
+        self._ends.discard(entry)
+
     async def _settle(self, number: int) -> bool:
-        """Do what an entry asks for; False if it is to be tried again."""
+        """Do what an entry asks for; False if it is to be tried again.
+
+        Raises _SetAsideError if its run has to be taken up first, and cannot be.
+        """
         try:
             with self._watching_for_the_fence():
                 entry = self._mailbox.entry(number)
@@ -182,13 +177,18 @@ class Mailroom(Desk):
     async def _outcome(self, entry: MailboxEntry) -> str | None:
         """Return how an entry is to be settled; None if a save has settled it."""
         waiter = asyncio.get_running_loop().create_future()
-        waiter.add_done_callback(_hear)
+        waiter.add_done_callback(hear)
         settle = partial(self._mailbox.settle, [entry.entry], TAKEN)
         letter = Letter(settle, waiter)
         try:
             outcome = await self._carry_out(entry, letter)
-        except UNDECIDED:
+        except (_SetAsideError, *UNDECIDED):
             raise
+        except asyncio.CancelledError as error:
+            if self._shop.hands.are_ended():
+                raise
+            # A gate's model raised it, say: who serves the run must not end for that.
+            outcome = REFUSED + self._reason(entry.run_id, error)
         except Exception as error:  # noqa: BLE001 - whatever speaks against it, its sender is told
             outcome = REFUSED + self._reason(entry.run_id, error)
         if letter.settled and outcome is not None:
@@ -197,7 +197,7 @@ class Mailroom(Desk):
             return None
         return outcome
 
-    def _reason(self, run_id: str, error: Exception) -> str:
+    def _reason(self, run_id: str, error: BaseException) -> str:
         """Return what is said against an entry, cut and cleared as what is stored of an error."""
         said: str = self._codec_of(run_id).to_plain(error)["v"]
         ours = isinstance(error, SnapshotsError | MachinesError)
@@ -229,7 +229,21 @@ class Mailroom(Desk):
             raise asked.refused(reason)
         if self._resolve(entry.run_id) != entry.run_id:
             raise RunNotFoundError(entry.run_id, self.path)  # a longer id that begins so is another
+        if entry.kind != "revive":
+            self._require_taken_up(entry.run_id)
         return await act(asked, letter)
+
+    def _require_taken_up(self, run_id: str) -> None:
+        """Take a run up, if it is live; what speaks against that speaks not against its mail."""
+        try:
+            self.live(run_id)
+        except StorageError:
+            raise
+        except RunFinishedError as error:
+            if error.fields["status"] in SET_ASIDE:
+                raise _SetAsideError from error
+        except (SnapshotsError, MachinesError) as error:
+            raise _SetAsideError from error
 
     async def _mail_send(self, asked: Asked, letter: Letter) -> str | None:
         event, delivery = asked.event(), asked.entry.delivery
@@ -244,6 +258,7 @@ class Mailroom(Desk):
             live = await self._ready_for(asked.run_id, event, delivery)
 
         def enter(run: Run, given: entering.Incoming, waiter: Any) -> Receipt | None:
+            entering.require_known(run, event)
             return entering.send(run, given, waiter=waiter, delivery=delivery)
 
         return await self._hand_in(live, asked, letter, enter)
@@ -279,10 +294,19 @@ class Mailroom(Desk):
         # Whoever stops waiting here leaves the letter with the run: its save settles it.
         await asyncio.wait([letter.waiter])
         live.letters.drop(letter)
-        if not letter.settled:
-            await letter.waiter
+        return None if letter.settled else self._said_of(live, letter.waiter.exception())
+
+    def _said_of(self, live: Run, error: BaseException | None) -> str:
+        """Return why the event of a run is refused; raises what leaves its entry to be tried again.
+
+        An error of the file's that a chart has raised by itself is said like any other.
+        """
+        if error is None:
             raise _UndecidedError  # the run has ended without it, and says so at the next try
-        return None
+        is_of_save = error is live.row.refusal or live.trouble is not None or not live.goes_on
+        if isinstance(error, UNDECIDED) and not is_of_save:
+            return REFUSED + self._reason(live.run_id, error)
+        raise error
 
     async def _mail_resolve(self, asked: Asked, letter: Letter) -> str | None:
         live = self._unpause(self.live(asked.run_id))
@@ -329,9 +353,3 @@ class Mailroom(Desk):
             if isinstance(error, UNSAVED):
                 self.stalled(live, error)
             raise
-
-
-def _hear(waiter: asyncio.Future[None]) -> None:
-    """Hear an error that nobody waits for any more, since the host stops."""
-    if not waiter.cancelled():
-        waiter.exception()

@@ -93,6 +93,8 @@ def decide(
         value = read(stored, machine)
     except DecodeError as error:
         return Decision("unresumed", str(error), machine, error=error)
+    # A run that was revived and not saved since still says what it died of.
+    value.pop("error", None)
     if steps:
         return Decision("migrate", route(steps, machine.digest), machine, value, steps=steps)
     gone = ask(machine, header.run_id, value) if reconcile else None

@@ -131,6 +131,7 @@ _invoke: Final = _record(
         "key": _text,
         "events": _texts,
         "meta": _any,
+        "approval": _text,
     },
 )
 _timer: Final = _record(

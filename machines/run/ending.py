@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from machines.errors import RunFinishedError
 from machines.run.activity import nodes_of
+from snapshots.limits import ERROR_TEXT_BYTES_MAX
 
 if TYPE_CHECKING:
     from machines.engine.nodes import Node
@@ -31,15 +32,19 @@ def die(run: Run, error: BaseException) -> None:
 
 
 def cancel(run: Run, reason: str | None = None) -> None:
-    """End a run because somebody asked for it. Raises RunFinishedError, StorageError."""
+    """End a run because somebody asked for it; of the reason so much is kept as of an error.
+
+    Raises RunFinishedError, StorageError.
+    """
     run.require_live()
-    end(run, "cancelled", reason or "cancelled")
+    end(run, "cancelled", (reason or "cancelled")[:ERROR_TEXT_BYTES_MAX])
 
 
 def end(run: Run, status: Status, reason: str | None) -> None:
     """Write a run for the last time, then end what it does outside."""
     with ExitStack() as undo:
         undo.callback(run.ledgers.effects.close())
+        _forget_unrun(run, undo)
         run.put(status, reason)
         undo.pop_all()
     for node in nodes_of(run.tree):
@@ -49,3 +54,21 @@ def end(run: Run, status: Status, reason: str | None) -> None:
     if status in ("error", "cancelled"):
         run.release(RunFinishedError(run.run_id, status))
     run.worker.ended(run)
+
+
+def _forget_unrun(run: Run, undo: ExitStack) -> None:
+    """Forget deliveries whose senders are told that they did not happen; `undo` keeps them."""
+    tree = run.tree
+    ran = [] if tree.running is not None else [node.engine.current for node in nodes_of(tree)]
+    waited_for = {item.trigger.future for item in ran if item is not None}
+    for delivery, waiter in run.delivering.items():
+        if waiter not in waited_for and _is_refused(run, waiter):
+            run.ledgers.deliveries.drop(delivery)
+            undo.callback(run.ledgers.deliveries.take, delivery)
+
+
+def _is_refused(run: Run, waiter: Any) -> bool:
+    """Whether who waits is told so; a lenient chart may have dropped the event without a word."""
+    if not waiter.done() or run.letters.are_waited_for_by(waiter):
+        return True
+    return not waiter.cancelled() and waiter.exception() is not None

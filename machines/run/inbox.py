@@ -178,6 +178,19 @@ def _checked(run: Run, given: Incoming) -> Incoming:
     return replace(given, args=tuple(args), data=data)
 
 
+def require_known(run: Run, event: str) -> None:
+    """Raise EventRefusedError for an event that no transition of the run's charts is for.
+
+    A chart that allows it would only answer None, which a sender that is not there cannot see.
+    """
+    for node in nodes_of(run.tree):
+        for state in node.names.states.values():
+            if any(transition.match(event) for transition in state.transitions):
+                return
+    reason, hint = "no transition of its charts is for it", "look at how it is written"
+    raise EventRefusedError(run.run_id, event, reason, hint)
+
+
 def check_delivery(delivery: str) -> None:
     """Raise InvalidKeyError for an id of a delivery that no row could keep."""
     if not isinstance(delivery, str) or not 0 < len(delivery) <= DELIVERY_CHARS_MAX:

@@ -163,10 +163,7 @@ class Ledgers:
 
     def intend(self, node: Node, run_id: str, now_ms: int, undo: ExitStack) -> None:
         """Add a row for each effect that a chart is about to begin; `undo` takes them back."""
-        for row in self._spent:
-            # The process that saved the transition ended before its next save.
-            row.tail = None
-        self._spent.clear()
+        self.drop_spent_tails()
         invokes = node.engine.invokes
         for mark in invokes.marked:
             source = source_of(invokes.callbacks(mark.state)[mark.index])
@@ -175,17 +172,24 @@ class Ledgers:
             if self.effects.of_invoke(node.path, mark.id) is not None:
                 continue
             name = "/".join(part for part in (run_id, node.path, mark.id) if part)
+            context = invokes.context_of(mark)
+            context.run_id = run_id
             row = EffectRow(
                 name,
                 node.path,
                 mark.id,
                 source.kind,
-                source.key_for(invokes.context_of(mark), name),
+                source.key_for(context, name),
                 source.idempotent,
                 now_ms,
             )
-            self.effects.intend(row)
-            undo.callback(self.effects.drop, row.id)
+            undo.callback(self.effects.intend(row))
+
+    def drop_spent_tails(self) -> None:
+        """Let go of outcomes whose transition a former process saved, as it would have itself."""
+        for row in self._spent:
+            row.tail = None
+        self._spent.clear()
 
     def follow(self, node: Node, now_ms: int) -> Callable[[], None]:
         """Note in the trail where a chart's macrostep led; return what takes that back."""

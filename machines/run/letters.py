@@ -57,6 +57,10 @@ class Letters:
         self._events = {seq: other for seq, other in self._events.items() if other is not letter}
         self._acts = [other for other in self._acts if other is not letter]
 
+    def are_waited_for_by(self, waiter: Any) -> bool:
+        """Whether somebody waits for an event of which no save says yet that it was taken."""
+        return any(letter.waiter is waiter for letter in self._events.values())
+
     def settling(self, run: Run, status: Status, *, sync: bool) -> AbstractContextManager[bool]:
         """Return the context of a save; it gives whether the save itself is to be synced.
 
@@ -74,8 +78,8 @@ class Letters:
                 yield False
                 for letter in held:
                     letter.settle()
-        except BaseException:
-            row.header, row.tree = before
+        except BaseException as error:
+            row.header, row.tree, row.refusal = *before, error
             raise
         self._let_go(run.tree, held)
 

@@ -32,20 +32,20 @@ def failed(run: Run, item: Queued | None, error: Exception) -> bool:
         run.release(error if run.header is None else RunFinishedError(run.run_id, run.status))
         raise Halt
     put_back(run, item)
-    if not isinstance(error, UNSAVED):
-        try:
-            if item is None or waiter is None:
-                die(run, error)
-                raise Halt
-            if _forget(run, item):
-                run.write()
-        except UNSAVED as broken:
-            error = broken
-        else:
-            reject_waiter(waiter, error)
-            return True
-    stall(run, error, item)
-    raise Halt
+    if isinstance(error, UNSAVED) and error is run.row.refusal:
+        stall(run, error, item)
+        raise Halt
+    try:
+        if item is None or waiter is None:
+            die(run, error)
+            raise Halt
+        if _forget(run, item):
+            run.write()
+    except UNSAVED as broken:
+        stall(run, broken, item)
+        raise Halt from broken
+    reject_waiter(waiter, error)
+    return True
 
 
 def interrupted(run: Run, cause: BaseException) -> None:

@@ -32,6 +32,8 @@ class Row:
         self.header: RunHeader | None = None
         self.tree: dict[str, bytes] = {}
         """The parts that hold the tree, as they were saved last."""
+        self.refusal: BaseException | None = None
+        """What the last write that failed was refused with: a chart may raise the like itself."""
         self._fixed = {
             "v": b"1",
             "run": encode(run_id),
@@ -55,10 +57,33 @@ class Row:
 
         The first write of a run that a migration brought here takes today's digest, too.
         """
-        blob = self.blob(tree, rest)
+        try:
+            self.header = self._written(
+                self.blob(tree, rest),
+                status=status,
+                reason=reason,
+                due_ms=due_ms,
+                parked=parked,
+                sync=sync,
+            )
+        except BaseException as error:
+            self.refusal = error
+            raise
+        self.tree = tree
+
+    def _written(
+        self,
+        blob: bytes,
+        *,
+        status: Status,
+        reason: str | None,
+        due_ms: int,
+        parked: bool,
+        sync: bool,
+    ) -> RunHeader:
         if self.header is not None and self.header.digest != self.machine.digest:
             assert status == "live", f"run {self.run_id!r} is migrated to go on"
-            self.header = self.store.migrate(
+            return self.store.migrate(
                 self.header,
                 blob,
                 machine=self.machine.name,
@@ -67,8 +92,8 @@ class Row:
                 due_ms=due_ms,
                 parked=parked,
             )
-        elif self.header is not None:
-            self.header = self.store.save(
+        if self.header is not None:
+            return self.store.save(
                 self.header,
                 blob,
                 status=status,
@@ -77,19 +102,17 @@ class Row:
                 parked=parked,
                 sync=sync,
             )
-        else:
-            self.header = self.store.create(
-                run_id=self.run_id,
-                machine=self.machine.name,
-                digest=self.machine.digest,
-                shape=shape_bytes(self.machine.chart),
-                blob=blob,
-                due_ms=due_ms,
-                parked=parked,
-                status=status,
-                reason=reason,
-            )
-        self.tree = tree
+        return self.store.create(
+            run_id=self.run_id,
+            machine=self.machine.name,
+            digest=self.machine.digest,
+            shape=shape_bytes(self.machine.chart),
+            blob=blob,
+            due_ms=due_ms,
+            parked=parked,
+            status=status,
+            reason=reason,
+        )
 
     def as_stored(self, rest: Mapping[str, bytes]) -> StoredRun:
         """Return the run as the row holds it, with what else belongs to it now."""

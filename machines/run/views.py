@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from snapshots.ledgers.effects import whole
 
 if TYPE_CHECKING:
     from machines.run.run import Run
+    from snapshots.codec import Codec
     from snapshots.records import RunHeader, Status, StoredRun
 
 
@@ -21,9 +23,10 @@ class RunView:
     """One run as it was when it was read.
 
     `configuration` are the names of the root chart's active states, `context` its model's fields,
-    `effects` the rows of the effect ledger; values from a row are plain JSON, tagged where the
-    codec tags them. `gates` have no parameters here: those come from the code, and `Host.gates`
-    has them. `reason` says why a host set the status.
+    `effects` the rows of the effect ledger. Values are copies, type for type; of a machine that is
+    not known here, or whose classes are not, they are plain JSON, tagged where the codec tags them.
+    `gates` have no parameters here: those come from the code, and `Host.gates` has them. `reason`
+    says why a host set the status.
     """
 
     run_id: str
@@ -41,19 +44,26 @@ class RunView:
 def view_of_run(run: Run) -> RunView:
     """Return a resident run as it was saved last."""
     assert run.header is not None
-    return view_of_row(run.as_stored())
+    return view_of_row(run.as_stored(), run.machine.codec)
 
 
-def view_of_row(stored: StoredRun) -> RunView:
-    """Return a stored run; DecodeError if its blob cannot be read."""
+def view_of_row(stored: StoredRun, codec: Codec | None = None) -> RunView:
+    """Return a stored run, its values as a codec gives them; DecodeError if it cannot be read."""
     run_id = stored.header.run_id
     try:
-        return _view(stored.header, load(stored.blob))
+        return _view(stored.header, _value(stored.blob, codec))
     except DecodeError as error:
         raise DecodeError(run_id, error.reason, error.version) from error
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         reason = f"its blob is no snapshot of a run ({type(error).__name__}: {error})"
         raise DecodeError(run_id, reason) from error
+
+
+def _value(blob: bytes, codec: Codec | None) -> Any:
+    if codec is not None:
+        with suppress(DecodeError):
+            return codec.decode(blob)
+    return load(blob)
 
 
 def _view(header: RunHeader, value: Any) -> RunView:

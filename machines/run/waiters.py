@@ -29,6 +29,12 @@ STALE = Receipt.STALE
 """It answers a conversation that has moved on: its epoch is an older one."""
 
 
+def hear(waiter: Any) -> None:
+    """Take note of how a future ended, so that an error which nobody waits for is no warning."""
+    if not waiter.cancelled():
+        waiter.exception()
+
+
 def waiters_of(tree: Tree) -> dict[int, Any]:
     """Return who waits for an event on a queue, by the event's number."""
     return {

@@ -191,7 +191,7 @@ def _told(found: FoundRun, *, as_json: bool) -> tuple[str, int]:
     now_ms = SystemClock().now_ms()
     screen = screen_of(sys.stdout, os.environ)
     try:
-        report = read_report(found.header, found.blob, found.shape, now_ms=now_ms)
+        report = read_report(found.header, found.blob, found.shape, now_ms=now_ms, mail=found.mail)
         if as_json:
             return written(run_document(report)), EXIT_OK
         return rendered(run_text(report, screen=screen), screen), EXIT_OK

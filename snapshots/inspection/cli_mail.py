@@ -14,7 +14,7 @@ import typer
 from snapshots.clock import SystemClock
 from snapshots.codec import dump, load
 from snapshots.database import patiently
-from snapshots.errors import DecodeError
+from snapshots.errors import DecodeError, StorageError
 from snapshots.inspection.cli_options import (
     EXIT_NO,
     EXIT_OK,
@@ -25,6 +25,7 @@ from snapshots.inspection.cli_options import (
 )
 from snapshots.inspection.document import written
 from snapshots.inspection.limits import OUTCOME_POLL_MS, WAIT_S_DEFAULT, WAIT_S_MAX
+from snapshots.inspection.printable import visible
 from snapshots.inspection.reading import read_report
 from snapshots.inspection.screen import tell, write
 from snapshots.mailbox import TAKEN_BEFORE, Mailbox, reason_of
@@ -281,6 +282,9 @@ def _saying_that_it_stays(entry: int) -> Iterator[None]:
     except KeyboardInterrupt:
         tell(f"accepted as {entry}; it stays so, whoever waits for it")
         raise
+    except StorageError as error:
+        hint = f"accepted as {entry} before, and it stays so; {error.hint}"
+        raise StorageError(error.operation, error.path, hint, detail=error.detail) from error
 
 
 # -- what is said of it -----------------------------------------------------------------------
@@ -294,7 +298,7 @@ def _tell(told: _Told, *, as_json: bool) -> int:
     elif told.outcome == "waiting":
         write(f"accepted as {told.entry}; it waits for a host\n", sys.stdout)
     elif told.reason is None:
-        write(f"{told.outcome}\n", sys.stdout)
+        write(f"{visible(told.outcome)}\n", sys.stdout)
     if told.reason is None:
         return EXIT_OK
     tell(f"refused: {told.reason}")

@@ -33,3 +33,5 @@ REASON_CHARS_MAX: Final = 1_000
 WAIT_S_DEFAULT: Final = 5.0
 WAIT_S_MAX: Final = 86_400.0
 OUTCOME_POLL_MS: Final = 50
+# How much of what was handed in for a run is shown.
+MAIL_ROWS_MAX: Final = 100

@@ -21,10 +21,11 @@ from snapshots.errors import (
     StorageReadOnlyError,
     StorageUnavailableError,
 )
-from snapshots.inspection.limits import PROGRESS_STEPS, READ_MS_MAX
+from snapshots.inspection.limits import MAIL_ROWS_MAX, PROGRESS_STEPS, READ_MS_MAX
+from snapshots.inspection.report import MailReport
 from snapshots.limits import FIND_RUNS_MAX
 from snapshots.schema import APPLICATION_ID, SCHEMA_VERSION
-from snapshots.store.reading import after, header_of, is_text
+from snapshots.store.reading import after, header_of, is_text, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,9 +35,8 @@ if TYPE_CHECKING:
 
 _MS_PER_S: Final = 1_000
 _HEADER_COLUMNS: Final = 12
-# Where texts that people chose stand in a row, cast so that damaged UTF-8 hides no other row.
-_TEXT_COLUMNS: Final = (1, 2, 3, 5)
 
+# Texts that people chose are cast, so that damaged UTF-8 in one row hides no other.
 LIST: Final = """
 select id, cast(run_id as blob), cast(machine as blob), cast(digest as blob), status,
   cast(reason as blob), revision, created_ms, updated_ms, ended_ms, due_ms, parked
@@ -61,16 +61,25 @@ select id, cast(run_id as blob), cast(machine as blob), cast(digest as blob), st
   (select shape from shapes where shapes.digest = runs.digest)
 from runs where id = ? and cast(run_id as blob) = ?"""
 
+# Settled entries go after a day, so that a look at all of them is short.
+MAIL: Final = """
+select id, cast(kind as blob), created_ms, cast(outcome as blob), settled_ms
+from mailbox where run_id = ? order by id desc limit ?"""
+
 _COUNT_TABLES: Final = "select count(*) from sqlite_schema where name = 'runs'"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundRun:
-    """One stored run, and the shape of the chart that wrote it, None if that is not stored."""
+    """One stored run, and the shape of the chart that wrote it, None if that is not stored.
+
+    `mail` is what other processes handed in for it, the newest first, to a bound.
+    """
 
     header: RunHeader
     blob: bytes
     shape: bytes | None
+    mail: tuple[MailReport, ...] = ()
 
 
 class RunFile:
@@ -112,7 +121,7 @@ class RunFile:
             rows = self._rows("list runs", LIST_LIVE, (machine, limit))
         else:
             rows = self._rows("list runs", LIST, (status, machine, limit))
-        return [_header(row) for row in rows]
+        return [header_of(row) for row in rows]
 
     def find(self, prefix: str) -> FoundRun:
         """Return the run whose id is `prefix`, or else the only one whose id starts so.
@@ -124,8 +133,13 @@ class RunFile:
         if not rows:  # swept in this moment
             raise RunNotFoundError(prefix, self._database.path)
         found = rows[0]
+        header = header_of(found)
+        mail = self._rows("read mail", MAIL, (header.run_id, MAIL_ROWS_MAX))
         return FoundRun(
-            header=_header(found), blob=found[_HEADER_COLUMNS], shape=found[_HEADER_COLUMNS + 1]
+            header=header,
+            blob=found[_HEADER_COLUMNS],
+            shape=found[_HEADER_COLUMNS + 1],
+            mail=tuple(map(_mail, mail)),
         )
 
     def _resolve(self, prefix: str) -> tuple[int, bytes]:
@@ -135,13 +149,24 @@ class RunFile:
             raise RunNotFoundError(prefix, self._database.path)
         # In the order of ids the whole id comes before those that it is a prefix of.
         first, run_id = rows[0]
-        if len(rows) > 1 and _text(run_id) != prefix:
-            raise AmbiguousRunError(prefix, tuple(_text(found) for _, found in rows))
+        if len(rows) > 1 and text_of(run_id) != prefix:
+            raise AmbiguousRunError(prefix, tuple(text_of(found) for _, found in rows))
         return first, run_id
 
     def _rows(self, operation: str, sql: str, bindings: tuple[object, ...]) -> list[Row]:
         with _limited(self._database, operation, self._read_ms_max):
             return self._database.rows(operation, sql, bindings)
+
+
+def _mail(row: Row) -> MailReport:
+    number, kind, created_ms, outcome, settled_ms = row
+    return MailReport(
+        entry=number,
+        kind=text_of(kind),
+        created_ms=created_ms,
+        outcome=None if outcome is None else text_of(outcome),
+        settled_ms=settled_ms,
+    )
 
 
 def open_run_file(path: Path, *, read_ms_max: int = READ_MS_MAX) -> RunFile:
@@ -223,15 +248,3 @@ def _limited(database: Database, operation: str, read_ms_max: int) -> Iterator[N
         raise StorageError(operation, database.path, hint, detail=detail) from error
     finally:
         database.connection.set_progress_handler(None)
-
-
-def _header(row: Row) -> RunHeader:
-    columns = list(row[:_HEADER_COLUMNS])
-    for place in _TEXT_COLUMNS:
-        if columns[place] is not None:
-            columns[place] = _text(columns[place])
-    return header_of(tuple(columns))
-
-
-def _text(data: bytes) -> str:
-    return data.decode("utf-8", "backslashreplace")

@@ -23,6 +23,7 @@ from snapshots.inspection.states import Shape, find_child, nest, read_shape
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from snapshots.inspection.report import MailReport
     from snapshots.records import RunHeader
 
 BLOB_VERSION: Final = 1
@@ -34,8 +35,15 @@ _WAITING_EFFECTS: Final = ("unknown", "calling", "intent")
 _NOT_PLAIN: Final = ("gate", "effect", "child", "timeout", "nursery")
 
 
-def read_report(header: RunHeader, blob: bytes, shape: bytes | None, *, now_ms: int) -> RunReport:
-    """Read a run's blob into a report.
+def read_report(
+    header: RunHeader,
+    blob: bytes,
+    shape: bytes | None,
+    *,
+    now_ms: int,
+    mail: tuple[MailReport, ...] = (),
+) -> RunReport:
+    """Read a run's blob into a report; its `mail` is read already.
 
     `shape` is what the `shapes` table holds for the header's digest; where it is None, or cannot
     be read, charts are shown by their active states alone.
@@ -69,6 +77,7 @@ def read_report(header: RunHeader, blob: bytes, shape: bytes | None, *, now_ms: 
         children=nodes[1:],
         trail=tuple(_trail(fields, header.run_id)),
         deliveries=fields.names("deliveries"),
+        mail=mail,
         ledgers=_ledgers(fields),
     )
 

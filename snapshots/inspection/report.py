@@ -92,6 +92,17 @@ class EffectReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MailReport:
+    """One thing that another process handed in for a run; without an `outcome` it waits."""
+
+    entry: int
+    kind: str
+    created_ms: int
+    outcome: str | None
+    settled_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TransitionReport:
     """One entry of the trail: a macrostep that led the chart at `node` from states to states."""
 
@@ -157,6 +168,7 @@ class RunReport:
     `children` are the charts below the root, flat, in the order of the tree. `waits` is empty for a
     run that is not live. `now_ms` is the time that `left_ms` counts from. `ledgers` are the others
     by name (admissions, epochs, notices, picks, pushes), each raw JSON by its own keys.
+    `mail` is the newest first.
     """
 
     header: RunHeader
@@ -173,4 +185,5 @@ class RunReport:
     children: tuple[NodeReport, ...]
     trail: tuple[TransitionReport, ...]
     deliveries: tuple[str, ...]
+    mail: tuple[MailReport, ...]
     ledgers: Mapping[str, Mapping[str, object]]

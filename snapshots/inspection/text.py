@@ -85,6 +85,7 @@ def run_text(report: RunReport, *, screen: Screen) -> RenderableType:
         *_effects(report, screen),
         *_timers(report, screen),
         *_queue(report, screen),
+        *_mail(report, screen),
         *_children(report, screen),
         *_ledgers(report),
         *_trail(report, screen),
@@ -307,6 +308,23 @@ def _queue(report: RunReport, screen: Screen) -> Iterator[RenderableType]:
 
 def _queued(event: QueuedEvent) -> str:
     return ("internal" if event.internal else "external") + _arguments(event)
+
+
+def _mail(report: RunReport, screen: Screen) -> Iterator[RenderableType]:
+    if report.mail:
+        shown, note = _first(report.mail)
+        rows = [
+            (
+                str(mail.entry),
+                visible(mail.kind),
+                _when(mail.created_ms, report.now_ms),
+                "waits for its host"
+                if mail.outcome is None
+                else visible(mail.outcome, chars_max=REASON_CHARS_MAX),
+            )
+            for mail in shown
+        ]
+        yield section("Mail", ledger(("ENTRY", "KIND", "SINCE", "OUTCOME"), rows, screen), note)
 
 
 def _children(report: RunReport, screen: Screen) -> Iterator[RenderableType]:

@@ -115,13 +115,18 @@ def _seal(row: EffectRow) -> None:
     row.__class__ = _ClosedRow
 
 
+def _unseal(row: EffectRow) -> None:
+    # Past the guard of a closed row, which stands in everybody's way.
+    object.__setattr__(row, "__class__", EffectRow)
+
+
 class Effects:
     """The effects of one run: closed rows, then those that may change, as they were intended."""
 
     def __init__(self, rows: Iterable[EffectRow] = ()) -> None:
         by_id = {row.id: row for row in rows}
         self._by_invoke = {(row.path, row.invoke): row for row in by_id.values()}
-        self._rows = Rows(by_id.items(), is_final=_is_final, seal=_seal)
+        self._rows = Rows(by_id.items(), is_final=_is_final, seal=_seal, unseal=_unseal)
 
     @classmethod
     def of(cls, value: Iterable[dict[str, Any]]) -> Effects:
@@ -142,20 +147,20 @@ class Effects:
         """Return the row of an invocation, if it is an effect's."""
         return self._by_invoke.get((path, invoke))
 
-    def intend(self, row: EffectRow) -> None:
-        """Add a row: the call is to be made.
+    def intend(self, row: EffectRow) -> Callable[[], None]:
+        """Add a row, since the call is to be made; return what takes it back if the save fails.
 
         Rows that are final by now were saved so: here, where the ledger grows, they are closed.
         """
-        assert row.id not in self._rows, f"effect {row.id!r} is intended twice"
+        undo_rows = self._rows.keep()
         self._rows.add(row.id, row)
         self._by_invoke[row.path, row.invoke] = row
 
-    def drop(self, effect: str) -> None:
-        """Take back an intent whose save failed."""
-        row = self._rows.drop(effect)
-        if row is not None:
+        def undo() -> None:
+            undo_rows()
             del self._by_invoke[row.path, row.invoke]
+
+        return undo
 
     @property
     def outstanding(self) -> bool:

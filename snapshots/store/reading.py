@@ -18,35 +18,38 @@ _HEADER_COLUMNS: Final = 12
 _ROW_MAX: Final = 2**63 - 1
 _HEADERS_ASKED: Final = "the number of headers asked for"
 
+# Texts that people chose are cast, so that damaged UTF-8 in one row hides no other.
 LOAD: Final = """
-select id, run_id, machine, digest, status, reason, revision, created_ms, updated_ms, ended_ms,
-  due_ms, parked, blob
+select id, cast(run_id as blob), cast(machine as blob), cast(digest as blob), status,
+  cast(reason as blob), revision, created_ms, updated_ms, ended_ms, due_ms, parked, blob
 from runs where run_id = ?"""
 
 # `indexed by`: a walk of all rows in the order of their key would give the same answer, and
 # read each finished one to find that it is finished. A statement that cannot avoid it fails.
 LIVE: Final = """
-select id, run_id, machine, digest, status, reason, revision, created_ms, updated_ms, ended_ms,
-  due_ms, parked, case parked when 0 then blob else x'' end
+select id, cast(run_id as blob), cast(machine as blob), cast(digest as blob), status,
+  cast(reason as blob), revision, created_ms, updated_ms, ended_ms, due_ms, parked,
+  case parked when 0 then blob else x'' end
 from runs indexed by runs_live where status = 'live' and id > ? order by id limit ?"""
 
 HEADERS: Final = """
-select id, run_id, machine, digest, status, reason, revision, created_ms, updated_ms, ended_ms,
-  due_ms, parked
+select id, cast(run_id as blob), cast(machine as blob), cast(digest as blob), status,
+  cast(reason as blob), revision, created_ms, updated_ms, ended_ms, due_ms, parked
 from runs where id < ? order by id desc limit ?"""
 
 HEADERS_LIVE: Final = """
-select id, run_id, machine, digest, status, reason, revision, created_ms, updated_ms, ended_ms,
-  due_ms, parked
+select id, cast(run_id as blob), cast(machine as blob), cast(digest as blob), status,
+  cast(reason as blob), revision, created_ms, updated_ms, ended_ms, due_ms, parked
 from runs indexed by runs_live where status = 'live' and id < ? order by id desc limit ?"""
 
 HEADERS_ENDED: Final = """
-select id, run_id, machine, digest, status, reason, revision, created_ms, updated_ms, ended_ms,
-  due_ms, parked
+select id, cast(run_id as blob), cast(machine as blob), cast(digest as blob), status,
+  cast(reason as blob), revision, created_ms, updated_ms, ended_ms, due_ms, parked
 from runs where id < ? and status = ? order by id desc limit ?"""
 
 FIND: Final = """
-select run_id from runs where run_id >= ? and run_id < ? order by run_id limit ?"""
+select cast(run_id as blob) from runs where run_id >= ? and run_id < ?
+order by run_id limit ?"""
 
 EXISTS: Final = "select 1 from runs where run_id = ?"
 SHAPE: Final = "select shape from shapes where digest = ?"
@@ -57,11 +60,11 @@ def header_of(row: Row) -> RunHeader:
     """Make a header of the first twelve columns, in the order that every statement has."""
     return RunHeader(
         row=row[0],
-        run_id=row[1],
-        machine=row[2],
-        digest=row[3],
+        run_id=text_of(row[1]),
+        machine=text_of(row[2]),
+        digest=text_of(row[3]),
         status=row[4],
-        reason=row[5],
+        reason=None if row[5] is None else text_of(row[5]),
         revision=row[6],
         created_ms=row[7],
         updated_ms=row[8],
@@ -109,7 +112,7 @@ def find(database: Database, prefix: str) -> tuple[str, ...]:
     if not is_text(prefix):
         return ()
     bindings = (prefix, after(prefix), limits.FIND_RUNS_MAX)
-    return tuple(row[0] for row in database.rows("find runs", FIND, bindings))
+    return tuple(text_of(row[0]) for row in database.rows("find runs", FIND, bindings))
 
 
 def resolve(database: Database, prefix: str) -> str:
@@ -147,6 +150,11 @@ def after(prefix: str) -> str | bytes:
         return b""
     following = ord(text[-1]) + 1
     return text[:-1] + chr(0xE000 if following == 0xD800 else following)  # noqa: PLR2004 - Unicode
+
+
+def text_of(data: bytes) -> str:
+    r"""Return a text that was read as bytes, with what is no UTF-8 in it as escapes (`\xff`)."""
+    return data.decode("utf-8", "backslashreplace")
 
 
 def is_text(key: str) -> bool:

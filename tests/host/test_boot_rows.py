@@ -21,6 +21,9 @@ select printf('old-%08d', n), 'Door', ?, case n % 3 when 0 then 'done' when 1 th
   else 'cancelled' end, null, 8589934592, ?, ?, ?, 4102444800000, 0, zeroblob(?)
 from counted"""
 
+DAMAGE = "update runs set {} = cast(x'ff41' as text), parked = ? where run_id = ?"
+"""Text that is no UTF-8: SQLite keeps it all the same."""
+
 
 def add_finished(world: World, count: int, blob_bytes: int) -> None:
     """Put finished runs into the file, in one transaction; their blobs are no snapshots."""
@@ -132,3 +135,24 @@ async def test_parked_runs_are_read_without_their_blobs(world: World, watched: W
         assert sorted(host.report.resumed) == sorted(runs)
         pages = watched.store.database.connection.pragma("page_count")
         assert read < pages / 4, f"{read} of {pages} pages were read"
+
+
+@pytest.mark.parametrize("parked", [False, True])
+@pytest.mark.parametrize("damaged", ["run_id", "machine", "digest", "reason"])
+async def test_text_that_is_no_utf_8_stops_no_boot(
+    world: World, damaged: str, *, parked: bool
+) -> None:
+    """The run of that row is reported or goes on, and the others go on."""
+    _, bad, _, good = await live_runs(world, 4)
+    with world.opened(read_only=False) as store, store.transaction():
+        store.database.run(DAMAGE.format(damaged), (parked, bad))
+    named = r"\xffA" if damaged == "run_id" else bad
+    async with world.host(Door, waiter(60)) as host:
+        report = host.report
+        assert good in report.resumed
+        assert await host.send(good, "push") == "pushed by nobody"
+        assert named in [header.run_id for header in await host.runs()]
+        # A parked row is taken by its header, and nothing there is wrong with its digest.
+        goes_on = damaged == "reason" or (damaged == "run_id" and parked)
+        assert (named in report.resumed) == goes_on
+        assert list(report.unresumed | report.drifted) == ([] if goes_on else [named])

@@ -227,7 +227,7 @@ async def test_the_document_has_all_that_is_told(world: World, check: Check) -> 
     code, out, err = check("--json", machines="shop:CALM")
     assert (code, err) == (0, "")
     document = json.loads(out)
-    assert set(document) == {"now_ms", "ok", "machines", "runs"}
+    assert set(document) == {"now_ms", "ok", "machines", "runs", "drifted"}
     assert document["ok"] is True
     assert document["machines"] == {"Review": digest(NEW), "Stays": digest(named("same"))}
     assert document["runs"] == [
@@ -246,6 +246,22 @@ async def test_the_document_has_all_that_is_told(world: World, check: Check) -> 
             "reason": None,
         },
     ]
+
+
+async def test_a_run_that_drifted_before_is_told_what_a_revival_would_do(
+    world: World, check: Check
+) -> None:
+    """A later deploy may have its migration, and it has a week: it is not forgotten."""
+    await leave(world, "moves", "stays")
+    async with world.host(Machine(NEW), Machine(named("same"), name="Stays")) as host:
+        assert list(host.report.drifted) == ["moves"]
+    code, out, _ = check(machines="shop:CALM")
+    assert code == 0
+    assert "1 live run: 1 resume" in out
+    assert out.splitlines()[-1] == "1 drifted run: 1 migrate"
+    _, out, _ = check("--json", machines="shop:CALM")
+    (entry,) = json.loads(out)["drifted"]
+    assert (entry["run"], entry["boot"]) == ("moves", "migrate")
 
 
 async def test_a_live_file_can_be_checked(world: World, app: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from statemachine import State, StateChart, StateMachine
 
 from machines import TAKEN, Host
+from machines.errors import RunFinishedError
 from snapshots.errors import InvalidKeyError, StorageError
 from snapshots.limits import DELIVERIES_MAX
 from tests.host.charts import Door, Strict
@@ -183,6 +184,45 @@ async def test_a_delivery_accepted_in_mid_macrostep_is_on_disk_with_its_event(
         await settled()
         assert (await host.read(run)).context["said"].count("short") == 1
         assert await host.send(run, "talk", text="short", delivery="d1") is TAKEN
+
+
+async def test_what_a_run_is_cancelled_before_is_not_kept_as_taken(
+    world: World, releases: dict[str, asyncio.Event]
+) -> None:
+    """What runs and what is queued did not happen, as its senders are told; what ran before did."""
+    del releases
+    async with world.host(Slow) as host:
+        run = await host.start(Slow)
+        RELEASES["first"].set()
+        await host.send(run, "note", release="first", text="a", delivery="d1")
+        running = host.send(run, "note", release="second", text="b", delivery="d2")
+        behind = host.send(run, "note", release="first", text="c", delivery="d3")
+        told = [asyncio.create_task(sent) for sent in (running, behind)]
+        await settled()
+        await host.cancel(run)
+        outcomes = await asyncio.gather(*told, return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes] == [RunFinishedError] * 2
+        assert world.blob(run)["deliveries"] == ["d1"]
+        with pytest.raises(RunFinishedError):
+            await host.send(run, "note", text="b", delivery="d2")
+
+
+async def test_what_a_run_could_not_be_cancelled_before_stays_taken(
+    world: World, releases: dict[str, asyncio.Event]
+) -> None:
+    """The write that would have ended it fails: the event goes on, and its delivery is known."""
+    async with world.host(Slow) as host:
+        run = await host.start(Slow)
+        sent = host.send(run, "note", release="first", text="a", delivery="d1")
+        running = asyncio.create_task(sent)
+        await settled()
+        disk = Disk(host)
+        disk.fail_once()
+        with pytest.raises(StorageError):
+            await host.cancel(run)
+        releases["first"].set()
+        assert await running == "a"
+        assert world.blob(run)["deliveries"] == ["d1"]
 
 
 async def test_only_the_newest_deliveries_are_known(world: World) -> None:

@@ -12,7 +12,7 @@ from statemachine import Event, State, StateChart, StateMachine
 
 from machines import TAKEN, Host, Machine, gate
 from machines.errors import RunFinishedError, UnsettledEffectError
-from machines.host.mail import Boxes
+from machines.host.boxes import Boxes
 from machines.limits import DELIVERY_CHARS_MAX
 from snapshots.limits import (
     ERROR_TEXT_BYTES_MAX,
@@ -24,6 +24,10 @@ from snapshots.records import PendingEntry
 from tests.host.charts import Door, Review, Strict, checkout, waiter
 from tests.host.letterbox import Letterbox, looked
 from tests.host.world import Disk, Outside, World, ended, resident, settled, until
+
+HANDED_IN = """
+insert into mailbox (run_id, kind, data, delivery, created_ms) values (?, ?, ?, ?, 0)"""
+"""How a program of somebody else's hands something in."""
 
 
 @pytest.fixture(autouse=True)
@@ -187,6 +191,16 @@ async def test_a_run_is_cancelled_with_the_reason(world: World, box: Letterbox) 
     assert (world.status(second), world.stored(second).header.reason) == ("cancelled", "cancelled")
 
 
+async def test_of_the_reason_for_a_cancellation_no_more_is_kept_than_of_an_error(
+    world: World, box: Letterbox
+) -> None:
+    """It stands in the row's header, which every list of runs reads."""
+    async with world.host(Door) as host:
+        run = await host.start(Door)
+        assert await box.settled(box.put("cancel", run, reason="x" * 100_000)) == ["taken"]
+    assert world.stored(run).header.reason == "x" * ERROR_TEXT_BYTES_MAX
+
+
 async def test_a_run_is_revived(world: World, box: Letterbox) -> None:
     """In the write that makes it live; then it goes on."""
     async with world.host(Door) as host:
@@ -236,7 +250,7 @@ async def test_an_event_that_a_lenient_chart_does_not_take_is_taken(
     async with world.host(Door) as host:
         run = await host.start(Door)
         before = world.saves(run)
-        assert await box.settled(box.send(run, "nothing")) == ["taken"]
+        assert await box.settled(box.send(run, "pull")) == ["taken"]
         assert world.saves(run) == before + 1
         assert world.configuration(run) == ["shut"]
 
@@ -284,6 +298,44 @@ async def test_what_is_no_object_is_refused(world: World, box: Letterbox, data: 
         assert "its content cannot be read" in await box.refusal(box.put_bytes("send", run, data))
 
 
+async def test_data_beyond_what_may_be_handed_in_is_refused(
+    world: World, box: Letterbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program of somebody else's may write more: it is neither read whole nor decoded."""
+    monkeypatch.setattr("machines.host.asked.MAILBOX_DATA_BYTES_MAX", 40)
+    monkeypatch.setattr("snapshots.limits.MAILBOX_DATA_BYTES_MAX", 40)
+    async with world.host(Door) as host:
+        run = await host.start(Door)
+        with world.opened(read_only=False) as store, store.transaction():
+            for size in (40, 41, 10_000):
+                data = b'{"event":"push"}'.ljust(size)
+                store.database.run(HANDED_IN, (run, "send", data, None))
+        assert await box.settled(1) == ["taken"]
+        assert "it has more than 40 bytes" in await box.refusal(2)
+        assert "it has more than 40 bytes" in await box.refusal(3)
+        assert len(box.entry(3).data) == 41
+
+
+DAMAGE = "update mailbox set {} = cast(x'ff41' as text)"
+
+
+@pytest.mark.parametrize("damaged", ["run_id", "kind", "delivery"])
+async def test_text_that_is_no_utf_8_stops_no_host(
+    world: World, box: Letterbox, damaged: str
+) -> None:
+    """SQLite keeps any bytes as text: such an entry is settled, and the next one is done."""
+    async with world.host(Door) as host:
+        run = await host.start(Door)
+        with world.opened(read_only=False) as store, store.transaction():
+            store.database.run(HANDED_IN, (run, "send", b'{"event":"pull"}', "d1"))
+            store.database.run(DAMAGE.format(damaged))
+        if damaged == "delivery":
+            assert await box.settled(1) == ["taken"]
+        else:
+            assert r"\xffA" in await box.refusal(1)
+        assert await box.settled(box.send(run, "push")) == ["taken"]
+
+
 async def test_values_nested_too_deep_are_refused(world: World, box: Letterbox) -> None:
     """JSON that can be read may still be no value that a run can hold."""
     async with world.host(Door) as host:
@@ -318,15 +370,69 @@ async def test_an_event_for_a_run_that_has_ended_is_refused(world: World, box: L
     assert all("is done: it takes nothing more" in outcome for outcome in others)
 
 
-async def test_an_event_for_a_machine_that_the_host_was_not_given_is_refused(
+async def test_mail_of_a_run_whose_machine_is_forgotten_waits_for_a_better_deploy(
     world: World, box: Letterbox
 ) -> None:
-    """The reason says what to add; the run stays live for a host that has it."""
+    """It was accepted: a host without the machine leaves it, and the next one takes it once."""
     async with world.host(Door) as host:
         run = await host.start(Door)
-    async with world.host(Strict):
-        assert "needs machine 'Door'" in await box.refusal(box.send(run, "push"))
-    assert world.status(run) == "live"
+    number = box.send(run, "push")
+    async with world.host(Strict) as host:
+        other = await host.start(Strict)
+        await looked(host, 5)
+        assert await box.settled(box.put("cancel", other)) == ["taken"]
+        assert box.outcome(number) is None
+    async with world.host(Door) as host:
+        assert await box.settled(number) == ["taken"]
+        assert world.configuration(run) == ["ajar"]
+
+
+async def test_mail_of_a_drifted_run_waits_until_it_is_revived(
+    world: World, box: Letterbox
+) -> None:
+    """A deploy of another shape loses no answer: the run takes it once it is live again."""
+
+    class Cupboard(StateChart):
+        shut = State(initial=True)
+        wide = State(final=True)
+        pull = shut.to(wide)
+
+    async with world.host(Door) as host:
+        run = await host.start(Door)
+    number = box.send(run, "push")
+    async with world.host(Machine(Cupboard, name="Door")) as host:
+        await looked(host, 5)
+        assert box.outcome(number) is None
+    async with world.host(Door) as host:
+        await host.revive(run)
+        host._boxes._resting.clear()  # what is not waited for here is five seconds
+        assert await box.settled(number) == ["taken"]
+        assert world.configuration(run) == ["ajar"]
+
+
+async def test_mail_of_a_run_that_cannot_be_read_waits(world: World, box: Letterbox) -> None:
+    """Whoever mends the row finds the answer there."""
+    async with world.host(Door) as host:
+        run = await host.start(Door)
+        blob = world.stored(run).blob
+    world.overwrite(run, b"{")
+    number = box.send(run, "push")
+    async with world.host(Door) as host:
+        await looked(host, 5)
+        assert box.outcome(number) is None
+    world.overwrite(run, blob)
+    async with world.host(Door):
+        assert await box.settled(number) == ["taken"]
+
+
+async def test_an_event_that_no_transition_takes_is_refused(world: World, box: Letterbox) -> None:
+    """Where a caller would get None, who mistyped it would hear that it was taken."""
+    async with world.host(Door) as host:
+        run = await host.start(Door)
+        saves = world.saves(run)
+        assert "no transition" in await box.refusal(box.send(run, "puhs"))
+        assert world.saves(run) == saves
+        assert await box.settled(box.send(run, "push")) == ["taken"]
 
 
 async def test_a_run_that_cannot_be_revived_is_said_to_be_so(world: World, box: Letterbox) -> None:
@@ -486,11 +592,8 @@ async def test_a_delivery_that_a_run_could_not_keep_is_refused(
     async with world.host(Door) as host:
         run = await host.start(Door)
         with world.opened(read_only=False) as store, store.transaction():
-            store.database.run(
-                "insert into mailbox (run_id, kind, data, delivery, created_ms)"
-                " values (?, 'send', ?, ?, 0)",
-                (run, b'{"event":"push"}', "x" * (DELIVERY_CHARS_MAX + 1)),
-            )
+            delivery = "x" * (DELIVERY_CHARS_MAX + 1)
+            store.database.run(HANDED_IN, (run, "send", b'{"event":"push"}', delivery))
         assert "a delivery's id is a text of" in await box.refusal(1)
         assert world.configuration(run) == ["shut"]
 
@@ -523,7 +626,7 @@ async def test_what_one_run_waits_for_holds_up_no_other(
     world: World, box: Letterbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However much is handed in for a run that is busy, the others have their turn."""
-    monkeypatch.setattr("machines.host.mail.MAIL_HELD_MAX", 3)
+    monkeypatch.setattr("machines.host.boxes.MAIL_HELD_MAX", 3)
     chart, begun, release = slow()
     async with world.host(chart, Door) as host:
         busy, free = await host.start(chart), await host.start(Door)
@@ -699,8 +802,14 @@ async def test_a_queued_event_outlives_the_end_of_its_run_by_what_no_save_can_ho
 
 
 @pytest.mark.parametrize("queued", [False, True])
+@pytest.mark.parametrize("delivery", [None, "d1"])
 async def test_an_event_behind_the_one_that_ended_its_run_is_refused(
-    world: World, box: Letterbox, monkeypatch: pytest.MonkeyPatch, *, queued: bool
+    world: World,
+    box: Letterbox,
+    monkeypatch: pytest.MonkeyPatch,
+    delivery: str | None,
+    *,
+    queued: bool,
 ) -> None:
     """It came while the last macrostep ran: no save holds it, whether it was queued or waited."""
     if queued:
@@ -710,7 +819,7 @@ async def test_an_event_behind_the_one_that_ended_its_run_is_refused(
         run = await host.start(chart)
         end = asyncio.create_task(host.send(run, "end"))
         await begun.wait()
-        entry = box.send(run, "note", text="late")
+        entry = box.send(run, "note", delivery, text="late")
         await looked(host)
         if queued:
             await until(lambda: resident(host, run).tree.arrivals != [])
@@ -718,6 +827,7 @@ async def test_an_event_behind_the_one_that_ended_its_run_is_refused(
         await end
         assert "is done" in await box.refusal(entry)
     assert "context" not in world.blob(run)["root"]
+    assert "deliveries" not in world.blob(run)
 
 
 async def test_an_event_behind_a_timer_that_ended_its_run_is_refused(
@@ -739,11 +849,88 @@ async def test_a_cancelled_run_refuses_what_waits_for_it(world: World, box: Lett
     chart, begun, release = slow()
     async with world.host(chart) as host:
         run = await host.start(chart)
-        entry = box.send(run, "work")
+        entry = box.send(run, "work", "d1")
         await begun.wait()
         await host.cancel(run)
         assert "is cancelled" in await box.refusal(entry)
         release.set()
+
+
+async def test_a_model_that_raises_a_cancellation_refuses_its_answer_alone(
+    world: World, box: Letterbox
+) -> None:
+    """Nobody has cancelled who serves the run: the next entry is done."""
+
+    def model(**_: Any) -> None:
+        raise asyncio.CancelledError
+
+    class Asks(StateChart):
+        asking = State(initial=True, invoke=gate("approve", "reject", model={"approve": model}))
+        over = State(final=True)
+        approve = asking.to.itself()
+        reject = asking.to(over)
+
+    async with world.host(Asks) as host:
+        run = await host.start(Asks)
+        entries = box.answer(run, "asking", "approve"), box.answer(run, "asking", "reject")
+        assert await box.refusal(entries[0]) == "CancelledError: "
+        assert await box.settled(entries[1]) == ["taken"]
+
+
+@pytest.mark.parametrize("ahead", [1, 3])
+async def test_the_end_of_a_run_overtakes_what_holds_that_up(
+    world: World, box: Letterbox, monkeypatch: pytest.MonkeyPatch, ahead: int
+) -> None:
+    """A macrostep never comes to rest: what waits for that is refused, known by then or not."""
+    monkeypatch.setattr("machines.host.mail.MAIL_REST_S", 0.02)
+    monkeypatch.setattr("machines.host.boxes.MAIL_HELD_MAX", 2)
+    chart, begun, _ = slow()
+    async with world.host(chart) as host:
+        run = await host.start(chart)
+        held = [box.send(run, "work")]
+        await begun.wait()
+        held += [box.answer(run, "asking", "approve") for _ in range(ahead)]
+        assert await box.settled(box.put("cancel", run, reason="stuck")) == ["taken"]
+        for entry in held:
+            assert "is cancelled" in await box.refusal(entry)
+    assert world.stored(run).header.reason == "stuck"
+
+
+async def test_of_what_ends_runs_no_more_is_known_than_may_be(
+    world: World, box: Letterbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each waits for its turn with a task of its own; the first of a run settles them all."""
+    monkeypatch.setattr("machines.host.mail.MAIL_KNOWN_MAX", 3)
+    monkeypatch.setattr("machines.host.boxes.MAIL_HELD_MAX", 1)
+    monkeypatch.setattr("machines.host.mail.MAIL_REST_S", 0.02)
+    chart, begun, _ = slow()
+    async with world.host(chart) as host:
+        run = await host.start(chart)
+        held = box.send(run, "work")
+        await begun.wait()
+        with box.mailbox._store.transaction():
+            ends = [box.put("cancel", run) for _ in range(9)]
+        await until(lambda: host._ends != set())
+        assert len(host._ends) == 3
+        outcomes = await box.settled(*ends)
+        assert outcomes.count("taken") == 1
+        assert "is cancelled" in await box.refusal(held)
+        await until(lambda: host._ends == set(), "an end of all")
+
+
+async def test_the_end_of_a_run_waits_for_what_was_handed_in_before_it(
+    world: World, box: Letterbox
+) -> None:
+    """It does not overtake at once: the entries before it are done in their order."""
+    chart, begun, release = slow()
+    async with world.host(chart) as host:
+        run = await host.start(chart)
+        first, last = box.send(run, "work"), box.put("cancel", run)
+        await begun.wait()
+        await looked(host)
+        assert box.outcome(last) is None
+        release.set()
+        assert await box.settled(first, last) == ["taken", "taken"]
 
 
 class Later(StateChart):
@@ -1045,15 +1232,15 @@ async def test_after_a_sweep_the_mailbox_is_read_from_its_beginning(world: World
 
 def page(*entries: tuple[int, str]) -> list[PendingEntry]:
     """Return a page of the mailbox."""
-    return [PendingEntry(entry=number, run_id=run) for number, run in entries]
+    return [PendingEntry(entry=number, run_id=run, kind="send") for number, run in entries]
 
 
 def test_nothing_of_a_run_is_known_before_what_was_passed_over(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its box was full at one page and has room at the next: its order stands all the same."""
-    monkeypatch.setattr("machines.host.mail.MAILBOX_SLICE_ROWS", 4)
-    monkeypatch.setattr("machines.host.mail.MAIL_HELD_MAX", 2)
+    monkeypatch.setattr("machines.host.boxes.MAILBOX_SLICE_ROWS", 4)
+    monkeypatch.setattr("machines.host.boxes.MAIL_HELD_MAX", 2)
     boxes = Boxes()
     assert boxes.take(page((1, "a"), (2, "a"), (3, "a"), (4, "b"))) == ["a", "b"]
     assert (boxes.after, len(boxes)) == (4, 3)

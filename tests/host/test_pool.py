@@ -58,7 +58,7 @@ class Quick(StateChart):
         return self.model.item
 
 
-class Slow(StateChart):
+class Awaits(StateChart):
     """Works its item in callbacks that wait."""
 
     working = State(initial=True)
@@ -118,7 +118,7 @@ async def tell(host: Any, run: str, worker: str, what: str = "go") -> None:
 # -- items -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("worker", [Quick, Slow])
+@pytest.mark.parametrize("worker", [Quick, Awaits])
 async def test_every_item_is_worked_once_and_its_outcome_kept(
     world: World, worker: type[StateChart]
 ) -> None:

@@ -6,12 +6,20 @@ import asyncio
 from typing import Any
 
 import pytest
-from statemachine import State, StateChart, StateMachine
+from statemachine import Event, State, StateChart, StateMachine
 from statemachine.exceptions import TransitionNotAllowed
 
 from machines import effect, timeout
 from machines.errors import MicrostepLimitError, RunFinishedError
+from snapshots.errors import (
+    FencedError,
+    RevisionConflictError,
+    RunExistsError,
+    RunNotFoundError,
+    StorageFullError,
+)
 from tests.host.charts import Strict
+from tests.host.letterbox import Letterbox
 from tests.host.world import Outside, World, at_rest, ended, ring, settled, until
 
 
@@ -528,3 +536,86 @@ async def test_a_chart_that_cannot_be_built_anew_is_let_go_and_reported(world: W
         assert await host.send(other, "note", text="a") == "a"
         await host.send(run, "finish")
     assert world.status(run) == "done"
+
+
+LIKE_OF_THE_FILE = [
+    RunExistsError("other", same_machine=True, same_input=None),
+    RunNotFoundError("other", "other.db"),
+    RevisionConflictError("other", 1, 2, status="live"),
+    FencedError("other.db", 3, "another"),
+    StorageFullError("save", "other.db", "make room"),
+]
+"""What a callback may raise of a file that it uses itself: no save of its run has failed."""
+
+
+def tripping(error: Exception) -> tuple[Any, list[int]]:
+    """Return a chart whose callback raises, sent for or by a timer, and how often it was called."""
+    calls: list[int] = []
+
+    class Tripping(StateMachine):
+        calm = State(initial=True)
+        over = State(final=True)
+        trip = calm.to.itself(on="raise_it")
+        later = Event(calm.to.itself(on="raise_it"), delay=1_000)
+        finish = calm.to(over)
+
+        def raise_it(self) -> None:
+            calls.append(1)
+            raise error
+
+    return Tripping, calls
+
+
+@pytest.mark.parametrize("error", LIKE_OF_THE_FILE, ids=lambda error: type(error).__name__)
+async def test_what_a_callback_raises_of_another_file_is_its_runs_own(
+    world: World, error: Exception
+) -> None:
+    """It is no failed save: a caller gets it, a run where nobody waits dies, the host goes on."""
+    chart, calls = tripping(error)
+    async with world.host(chart) as host:
+        run, other = await host.start(chart), await host.start(chart)
+        with pytest.raises(type(error)):
+            await host.send(run, "trip")
+        assert len(calls) == 1
+        await host.send(run, "later")
+        world.clock.advance(1_000)
+        ring(host)
+        await ended(host, run)
+        assert len(calls) == 2
+        assert (world.status(run), world.status(other)) == ("error", "live")
+        await host.send(other, "finish")
+        assert host.report.unresumed == {}
+
+
+@pytest.mark.parametrize("error", LIKE_OF_THE_FILE, ids=lambda error: type(error).__name__)
+async def test_what_a_callback_raises_of_another_file_refuses_an_entry_once(
+    world: World, error: Exception
+) -> None:
+    """The mailbox does not try again what no save has failed for."""
+    chart, calls = tripping(error)
+    with Letterbox(world) as box:
+        async with world.host(chart) as host:
+            run = await host.start(chart)
+            assert str(error)[:40] in await box.refusal(box.send(run, "trip"))
+            assert len(calls) == 1
+            await host.send(run, "finish")
+
+
+async def test_a_start_whose_callback_is_fenced_from_another_file_stops_no_host(
+    world: World,
+) -> None:
+    """Its caller gets the error, and nothing is stored of the run."""
+
+    class Tripping(StateMachine):
+        calm = State(initial=True)
+        over = State(final=True)
+        finish = calm.to(over)
+
+        def on_enter_calm(self) -> None:
+            path, holder = "other.db", "another"
+            raise FencedError(path, 3, holder)
+
+    async with world.host(Tripping, Strict) as host:
+        with pytest.raises(FencedError):
+            await host.start(Tripping)
+        await host.start(Strict)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from statemachine import State, StateChart
 
 from machines import Machine, Restored
-from machines.errors import UnresumedError
+from machines.errors import RunFinishedError, UnresumedError
 from snapshots.errors import DecodeError, RunNotFoundError
 from tests.host.charts import Door, Review
 from tests.host.world import World, ended, resident, settled, until
@@ -145,6 +146,28 @@ async def test_reconcile_that_raises_leaves_the_run_live_and_reported(world: Wor
     async with world.host(asking(verdict=True)) as host:
         await host.send(run, "finish")
     assert world.status(run) == "done"
+
+
+async def test_reconcile_that_finds_the_world_gone_at_an_event_makes_the_run_lost(
+    world: World,
+) -> None:
+    """It is reported as lost then, and not as one that the next boot tries again."""
+    run = await one_at_work(world)
+    answers: list[Any] = [ConnectionError("no network"), False]
+
+    def reconcile(restored: Any) -> Any:
+        del restored
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async with world.host(Machine(StillWorking, reconcile=reconcile)) as host:
+        assert list(host.report.unresumed) == [run]
+        with pytest.raises(RunFinishedError):
+            await host.send(run, "finish")
+        assert (list(host.report.lost), host.report.unresumed) == ([run], {})
+    assert world.status(run) == "lost"
 
 
 async def test_reconcile_is_not_asked_for_parked_runs(world: World) -> None:
@@ -374,3 +397,26 @@ async def test_an_asynchronous_run_under_a_synchronous_chart_is_not_taken_up(
     async with after.host(chart(asynchronous=False)) as host:
         assert "async" in host.report.unresumed[run]
     assert after.stored(run) == before
+
+
+async def test_a_view_has_values_type_for_type_where_the_machine_is_known(world: World) -> None:
+    """Of a resident run, of one that waits in its row, and of one that has ended."""
+
+    class Keeps(StateChart):
+        only = State(initial=True)
+        over = State(final=True, donedata="say")
+        finish = only.to(over)
+
+        def say(self) -> Any:
+            return self.model.pair
+
+    given = {"pair": (1, 2), "at": datetime(2026, 1, 1, tzinfo=UTC)}
+    async with world.host(Keeps) as host:
+        run = await host.start(Keeps, given)
+        assert (await host.read(run)).context == given
+        await host.unload(run)
+        assert (await host.read(run)).context == given
+        await host.send(run, "finish")
+        assert (await host.read(run)).output == (1, 2)
+    async with world.host() as host:
+        assert (await host.read(run)).context["pair"] == {"$": "tuple", "v": [1, 2]}

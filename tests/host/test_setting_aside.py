@@ -14,6 +14,7 @@ from machines.errors import (
     RunFinishedError,
     UnknownMachineError,
 )
+from machines.run.ending import die
 from snapshots.errors import (
     AmbiguousRunError,
     DecodeError,
@@ -286,6 +287,22 @@ async def test_a_broken_run_can_live_again(world: World) -> None:
         broken[0] = False
         await host.revive(run)
         await ended(host, run)
+    assert world.status(run) == "done"
+    assert "error" not in world.blob(run)
+
+
+async def test_a_revived_run_that_is_restored_before_its_next_save_died_of_nothing(
+    world: World,
+) -> None:
+    """What it had died of is in its row until then, and in none that it writes."""
+    async with world.host(Door) as host:
+        run = await host.start(Door)
+        die(resident(host, run), ValueError("broken"))
+        assert world.blob(run)["error"]["message"] == "broken"
+        await host.revive(run)
+    async with world.host(Door) as host:
+        assert host.report.resumed == [run]
+        await host.send(run, "remove")
     assert world.status(run) == "done"
     assert "error" not in world.blob(run)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from statemachine import State, StateChart, StateMachine
 
 from machines import Machine
-from machines.errors import UnknownMachineError
+from machines.errors import DefinitionError, UnknownMachineError
 from snapshots.errors import EncodeError, InvalidKeyError, RunExistsError, RunNotFoundError
 from tests.host.charts import Door
 from tests.host.world import World, resident, settled, until
@@ -253,3 +254,29 @@ async def test_a_context_class_gets_the_input(world: World) -> None:
         assert model == Order("7")
         assert type(model) is Order
     assert world.stored(run).header.machine == "orders"
+
+
+@pytest.mark.parametrize("given", [7, "amount", [("amount", 12)], {7: 12}, object()])
+async def test_an_input_that_is_no_mapping_is_refused(world: World, given: Any) -> None:
+    """A caller who hands the model itself, say, is told what to give; nothing is stored."""
+    async with world.host(Door) as host:
+        with pytest.raises(DefinitionError, match="mapping"):
+            await host.start(Door, given)
+        assert world.ids() == []
+
+
+async def test_a_refused_start_leaves_no_warning_behind(world: World) -> None:
+    """Its caller has the error: nobody else is told of it when objects are thrown away."""
+
+    @dataclass
+    class Needs:
+        amount: int
+
+    warned: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: warned.append(context))
+    async with world.host(Machine(Door, context=Needs)) as host:
+        with pytest.raises(TypeError):
+            await host.start(Door, {"x": 1})
+    gc.collect()
+    await asyncio.sleep(0)
+    assert warned == []

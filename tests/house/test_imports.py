@@ -23,6 +23,11 @@ TRESPASSERS = {
     "snapshots/opening.py": ("import psycopg", "Only the PostgreSQL backend imports psycopg"),
     "snapshots/ledgers/picks.py": ("import snapshots.ledgers.pushes", "No ledger imports another"),
     "snapshots/ledgers/pushes.py": ("", "No ledger imports another"),
+    "snapshots/storage/protocols.py": (
+        "import snapshots.storage.backends.sqlite",
+        "Within storage, imports point down",
+    ),
+    "snapshots/storage/newcomer.py": ("", "Within storage, imports point down"),
     "snapshots/storage/backends/memory.py": (
         "import snapshots.storage.backends.sqlite",
         "No backend imports another",

@@ -48,6 +48,7 @@ ENGINES = "statemachine.engines"
 SIGNATURES = {
     f"{ENGINES}.base._processing_step": "(engine)",
     f"{ENGINES}.base.BaseEngine.__del__": "(self)",
+    f"{ENGINES}.base.BaseEngine._add_state_to_configuration": "(self, target)",
     f"{ENGINES}.base.BaseEngine._check_root_final_state": "(self)",
     f"{ENGINES}.base.BaseEngine._drop_external_events": "(self)",
     f"{ENGINES}.base.BaseEngine._handle_final_state": "(self, target, on_entry_result)",

@@ -193,7 +193,7 @@ def test_json_has_the_promised_names(
     shown = json.loads(answer(capsys, "show", RUN, store.path, "--json"))
     assert set(shown) == {
         "now_ms", "run", "unreadable", "step", "input", "error", "turn", "waits", "effects",
-        "timers", "queue", "children", "trail", "deliveries", "ledgers", "chart",
+        "timers", "queue", "children", "trail", "deliveries", "mail", "ledgers", "chart",
     }  # fmt: skip
     assert set(shown["run"]) == header
     assert set(shown["chart"]) == {

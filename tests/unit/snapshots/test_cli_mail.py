@@ -14,6 +14,7 @@ import apsw
 import pytest
 
 from snapshots import Mailbox, SqliteSnapshotStore, limits, open_store
+from snapshots.errors import StorageError
 from snapshots.inspection.cli import run
 from snapshots.records import MailboxEntry
 from tests.unit.snapshots.stored_runs import (
@@ -247,6 +248,16 @@ def test_a_refusal_at_once_is_a_document_too(store: SqliteSnapshotStore, call: A
     assert "nothing to revive" in document["reason"]
 
 
+def test_an_outcome_that_is_none_of_ours_is_shown_not_obeyed(
+    path: Path, store: SqliteSnapshotStore, call: Any
+) -> None:
+    """A terminal does what an escape sequence says, whoever has written that into the file."""
+    del store
+    with a_host(path, "taken\x1b[2J"):
+        said = call(*SEND, "--wait", "20")
+    assert (said.code, said.out) == (0, "taken\\x1b[2J\n")
+
+
 def test_who_is_interrupted_is_told_that_the_entry_stays(
     store: SqliteSnapshotStore, call: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -259,6 +270,24 @@ def test_who_is_interrupted_is_told_that_the_entry_stays(
     said = call(*SEND)
     assert (said.code, said.out) == (130, "")
     assert "accepted as 1; it stays so" in said.err
+    assert len(entries(store)) == 1
+
+
+def test_who_cannot_look_for_the_outcome_is_told_that_the_entry_stays(
+    store: SqliteSnapshotStore, call: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk fails once the entry is there: it is not to be handed in a second time."""
+
+    def unreadable(self: Mailbox, entry: int) -> None:
+        operation, hint = "read the mailbox", "look at the disk"
+        raise StorageError(operation, store.path, hint)
+
+    monkeypatch.setattr(Mailbox, "entry", unreadable)
+    said = call(*SEND)
+    assert (said.code, said.out) == (2, "")
+    assert "read the mailbox failed" in said.err
+    assert "accepted as 1 before, and it stays so; look at the disk" in said.err
+    monkeypatch.undo()
     assert len(entries(store)) == 1
 
 
@@ -438,3 +467,18 @@ def test_a_file_that_somebody_else_writes_for_too_long_accepts_nothing(
     assert "acceptance of an event" in said.err
     assert entries(store) == []
     assert call(*SEND, *AT_ONCE).code == 0
+
+
+def test_what_was_handed_in_can_be_looked_at_again(store: SqliteSnapshotStore, call: Any) -> None:
+    """The run shows its mail: what waits, and what was said against the rest."""
+    call(*SEND, *AT_ONCE)
+    call("cancel", RUN, *AT_ONCE)
+    Mailbox(store).settle([1], "refused: not today")
+    shown = json.loads(call("show", RUN, "--json").out)["mail"]
+    assert [(mail["entry"], mail["kind"], mail["outcome"]) for mail in shown] == [
+        (2, "cancel", None),
+        (1, "send", "refused: not today"),
+    ]
+    text = call("show", RUN).out
+    assert "waits for its host" in text
+    assert "refused: not today" in text

@@ -176,15 +176,31 @@ def test_a_withdrawn_intent_can_be_taken_back() -> None:
     assert json.loads(ledger.as_json(codec))[0]["error"]["message"] == "second"
 
 
-def test_an_intent_whose_save_failed_is_dropped() -> None:
-    """It is nowhere, and can be intended again; to drop it twice is harmless."""
+def test_an_intent_whose_save_failed_is_taken_back() -> None:
+    """It is nowhere, and can be intended again."""
     ledger = Effects()
-    ledger.intend(row(0, "intent"))
-    ledger.drop("run-1/paying.0")
-    ledger.drop("run-1/paying.0")
+    ledger.intend(row(0, "intent"))()
     assert (list(ledger), ledger.of_invoke("", "paying.0")) == ([], None)
     ledger.intend(row(0, "intent"))
     assert len(ledger) == 1
+
+
+def test_rows_that_were_closed_for_an_intent_are_open_again_if_it_is_taken_back() -> None:
+    """Their order is that of the last save, and a terminal write may go over them."""
+    ledger, codec = Effects(), Codec()
+    ledger.intend(row(0, "unknown"))
+    for n in range(1, CHUNK_ROWS + 1):
+        ledger.intend(row(n))
+    before = ledger.as_json(codec)
+    undo = ledger.intend(row(100, "intent"))
+    assert ledger.as_json(codec) != before
+    undo()
+    assert ledger.as_json(codec) == before
+    first = ledger.get("run-1/paying.1")
+    assert first is not None
+    first.offered = False
+    ledger.close()
+    assert ledger.as_json(codec) == before
 
 
 def test_a_ledger_comes_back_byte_identical() -> None:

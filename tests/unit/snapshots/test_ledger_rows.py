@@ -143,12 +143,21 @@ def test_restored_rows_are_encoded_once_when_they_are_first_saved() -> None:
 
 
 def test_what_was_closed_is_told() -> None:
-    """`seal` gets each row once, as it is closed."""
+    """`seal` gets each row once, as it is closed, and `unseal` if that is taken back."""
     sealed: list[str] = []
-    rows: Rows[Row] = Rows(is_final=lambda row: row.final, seal=lambda row: sealed.append(row.name))
-    for name in numbered(2 * CHUNK_ROWS + 1):
+    rows: Rows[Row] = Rows(
+        is_final=lambda row: row.final,
+        seal=lambda row: sealed.append(row.name),
+        unseal=lambda row: sealed.remove(row.name),
+    )
+    for name in numbered(2 * CHUNK_ROWS):
         rows.add(name, Row(name))
+    assert sealed == numbered(CHUNK_ROWS)
+    undo = rows.keep()
+    rows.add("more", Row("more"))
     assert sealed == numbered(2 * CHUNK_ROWS)
+    undo()
+    assert sealed == numbered(CHUNK_ROWS)
 
 
 def test_a_closed_row_cannot_be_changed_or_added_again() -> None:
@@ -158,7 +167,6 @@ def test_a_closed_row_cannot_be_changed_or_added_again() -> None:
         rows.change("r0", Row("r0", final=False))
     with pytest.raises(AssertionError, match="'r0' is added twice"):
         rows.add("r0", Row("r0"))
-    assert rows.drop("r0") is None
 
 
 @pytest.mark.parametrize("before", [0, 5, CHUNK_ROWS, CHUNK_ROWS + 5])

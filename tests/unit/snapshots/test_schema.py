@@ -34,9 +34,15 @@ def version(database: Database) -> object:
 
 
 def test_a_new_file_has_the_tables_and_indexes_of_the_design(database: Database) -> None:
-    """Four tables and four partial indexes, two of runs and two of the mailbox; nothing else."""
+    """Those of the runs and their mailbox, of keys, leases and carry state, of workspaces."""
     migrate(database)
     assert database.rows("look", OBJECTS) == [
+        ("table", "carry"),
+        ("table", "keyed"),
+        ("index", "keyed_expiring"),
+        ("table", "lease_floors"),
+        ("table", "leases"),
+        ("index", "leases_expiring"),
         ("table", "mailbox"),
         ("index", "mailbox_pending"),
         ("index", "mailbox_settled"),
@@ -45,6 +51,11 @@ def test_a_new_file_has_the_tables_and_indexes_of_the_design(database: Database)
         ("index", "runs_ended"),
         ("index", "runs_live"),
         ("table", "shapes"),
+        ("table", "workspace_entities"),
+        ("table", "workspace_history"),
+        ("index", "workspace_labels"),
+        ("table", "workspace_log"),
+        ("table", "workspaces"),
     ]
     assert version(database) == SCHEMA_VERSION
     assert database.connection.pragma("application_id") == APPLICATION_ID
@@ -172,7 +183,7 @@ os._exit(0)
 
 def test_a_process_that_is_killed_in_a_step_leaves_a_whole_file(tmp_path: Path) -> None:
     """Killed before any statement of a step, the file is as it was; after it, at the next."""
-    whole = {0: 0, 1: 6, 2: 8}
+    whole = {0: 0, 1: 6, 2: 8, 3: 14, 4: 19}
     assert len(whole) == SCHEMA_VERSION + 1
     statement, done = 0, False
     while not done:

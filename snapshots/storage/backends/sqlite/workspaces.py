@@ -1,0 +1,243 @@
+"""Workspaces in the file of the runs."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from snapshots.errors import StorageError
+from snapshots.storage.workspaces.hints import Hints, place
+from snapshots.storage.workspaces.rows import EntityRow, HistoryRow, LogRow
+from snapshots.storage.workspaces.staging import Staging
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from snapshots.clock import Clock
+    from snapshots.database import Database, Row
+    from snapshots.storage.backends.sqlite.file import StorageFile
+    from snapshots.storage.backends.sqlite.leases import SqliteLeases
+    from snapshots.storage.rows import Lease
+    from snapshots.storage.scopes import Scope
+    from snapshots.storage.workspaces.protocols import Watch
+    from snapshots.storage.workspaces.rows import Batch, EntityKind
+
+FIND: Final = "select id, seq from workspaces where tenant = ? and workspace = ?"
+MAKE: Final = "insert into workspaces (tenant, workspace, seq) values (?, ?, ?)"
+MOVE: Final = "update workspaces set seq = ? where id = ?"
+
+ENTITY: Final = """
+select kind, key, label, revision, created_ms, updated_ms, data from workspace_entities
+where workspace = ? and kind = ? and key = ?"""
+ENTITIES: Final = """
+select kind, key, label, revision, created_ms, updated_ms, data from workspace_entities
+where workspace = ? and kind = ? and key > ? order by key limit ?"""
+LABELLED: Final = """
+select kind, key, label, revision, created_ms, updated_ms, data from workspace_entities
+where workspace = ? and kind = ? and label = ? and key > ? order by key limit ?"""
+PUT: Final = """
+insert into workspace_entities
+  (workspace, kind, key, label, revision, created_ms, updated_ms, data)
+values (?, ?, ?, ?, ?, ?, ?, ?)
+on conflict (workspace, kind, key) do update set label = excluded.label,
+  revision = excluded.revision, updated_ms = excluded.updated_ms, data = excluded.data"""
+
+LOG: Final = """
+select seq, kind, subject, thread, run, at_ms, data from workspace_log
+where workspace = ? and seq > ? order by seq limit ?"""
+APPEND: Final = """
+insert into workspace_log (workspace, seq, kind, subject, thread, run, at_ms, data)
+values (?, ?, ?, ?, ?, ?, ?, ?)"""
+HISTORY: Final = """
+select thread, run, segment, seq, at_ms, payload from workspace_history
+where workspace = ? and thread = ? and seq > ? and run = coalesce(?, run) order by seq limit ?"""
+APPEND_HISTORY: Final = """
+insert into workspace_history (workspace, thread, seq, run, segment, at_ms, payload)
+values (?, ?, ?, ?, ?, ?, ?)"""
+
+_READ_THE_LOG: Final = "read the log"
+_UNCOMMITTED: Final = "a transaction is open on this connection; read before it or behind it"
+
+
+class SqliteWorkspaces:
+    """`Storage` of workspaces in a store's own file, in its transactions and its term.
+
+    Inside `store.transaction()` a workspace's transaction becomes a part of it.
+    """
+
+    def __init__(self, file: StorageFile, leases: SqliteLeases, clock: Clock) -> None:
+        """Use `file`, and the `leases` in it, by `clock`."""
+        self._file = file
+        self._leases = leases
+        self._clock = clock
+        self._hints = Hints()
+
+    @contextmanager
+    def transaction(self, scope: Scope) -> Iterator[Staging]:
+        """See `Storage.transaction`; the whole file has one writer at a time."""
+        with self._file.transaction(scope):
+            ground = _Ground(self._file.database, self._leases, scope)
+            now, file = self._clock.now_ms(), self._file.path
+            staging = Staging(ground, seq=ground.seq, now_ms=now, path=file)
+            try:
+                yield staging
+                batch = staging.finish()
+                ground.apply(batch)
+            finally:
+                staging.abandon()
+        if batch:
+            self._hints.ring(place(scope))
+
+    def seq(self, scope: Scope) -> int:
+        """See `Storage.seq`."""
+        found = self._find(scope, _READ_THE_LOG)
+        return 0 if found is None else int(found[1])
+
+    def entity(self, scope: Scope, kind: EntityKind, key: str) -> EntityRow | None:
+        """See `Storage.entity`."""
+        rows = self._rows(scope, f"read {kind}", ENTITY, (kind, key))
+        return _entity(rows[0]) if rows else None
+
+    def entities(
+        self,
+        scope: Scope,
+        kind: EntityKind,
+        *,
+        label: str | None = None,
+        after: str = "",
+        limit: int,
+    ) -> list[EntityRow]:
+        """See `Storage.entities`."""
+        if label is None:
+            rows = self._rows(scope, f"list {kind}s", ENTITIES, (kind, after, limit))
+        else:
+            rows = self._rows(scope, f"list {kind}s", LABELLED, (kind, label, after, limit))
+        return [_entity(row) for row in rows]
+
+    def log(self, scope: Scope, *, after_seq: int, limit: int) -> list[LogRow]:
+        """See `Storage.log`."""
+        if self._file.is_in_transaction:
+            raise StorageError(_READ_THE_LOG, self._file.path, _UNCOMMITTED)
+        rows = self._rows(scope, _READ_THE_LOG, LOG, (after_seq, limit))
+        return [
+            LogRow(
+                seq=row[0],
+                kind=row[1],
+                subject=row[2],
+                thread=row[3],
+                run=row[4],
+                at_ms=row[5],
+                data=row[6],
+            )
+            for row in rows
+        ]
+
+    def history(
+        self, scope: Scope, thread: str, *, after_seq: int, limit: int, run: str | None = None
+    ) -> list[HistoryRow]:
+        """See `Storage.history`."""
+        rows = self._rows(scope, "read history", HISTORY, (thread, after_seq, run, limit))
+        return [
+            HistoryRow(
+                thread=row[0],
+                run=row[1],
+                segment=row[2],
+                seq=row[3],
+                at_ms=row[4],
+                payload=row[5],
+            )
+            for row in rows
+        ]
+
+    def acquire_lease(self, scope: Scope, name: str, *, ttl_ms: int, holder: str) -> Lease | None:
+        """See `Storage.acquire_lease`."""
+        return self._leases.acquire(scope, name, ttl_ms=ttl_ms, holder=holder)
+
+    def renew_lease(self, lease: Lease, *, ttl_ms: int) -> Lease:
+        """See `Storage.renew_lease`."""
+        return self._leases.renew(lease, ttl_ms=ttl_ms)
+
+    def release_lease(self, lease: Lease) -> bool:
+        """See `Storage.release_lease`."""
+        return self._leases.release(lease)
+
+    def lease(self, scope: Scope, name: str) -> Lease | None:
+        """See `Storage.lease`."""
+        return self._leases.read(scope, name)
+
+    def watch(self, scope: Scope, wake: Callable[[], None]) -> Watch:
+        """See `Storage.watch`; what other connections write gives no hint."""
+        self._file.require_usable("watch a workspace")
+        return self._hints.watch(place(scope), wake)
+
+    def _find(self, scope: Scope, operation: str) -> Row | None:
+        return self._file.row(scope, operation, FIND, (scope.tenant, scope.workspace))
+
+    def _rows(
+        self, scope: Scope, operation: str, sql: str, bindings: tuple[object, ...]
+    ) -> list[Row]:
+        """Return rows of a workspace, which once it is there keeps its number."""
+        found = self._find(scope, operation)
+        return (
+            [] if found is None else self._file.rows(scope, operation, sql, (found[0], *bindings))
+        )
+
+
+class _Ground:
+    """A workspace in a transaction of the file, as `Staging` stands on it."""
+
+    def __init__(self, database: Database, leases: SqliteLeases, scope: Scope) -> None:
+        self._database = database
+        self._leases = leases
+        self._scope = scope
+        found = database.row("find the workspace", FIND, (scope.tenant, scope.workspace))
+        self._workspace: int | None = None if found is None else found[0]
+        self.seq: int = 0 if found is None else found[1]
+
+    def entity(self, kind: EntityKind, key: str) -> EntityRow | None:
+        if self._workspace is None:
+            return None
+        row = self._database.row(f"read {kind}", ENTITY, (self._workspace, kind, key))
+        return None if row is None else _entity(row)
+
+    def require(self, lease: Lease) -> None:
+        self._leases.require(lease)
+
+    def apply(self, batch: Batch) -> None:
+        """Write everything that was staged."""
+        if not batch:
+            return
+        run, seq = self._database.run, self.seq + len(batch.log)
+        if self._workspace is None:
+            run(MAKE, (self._scope.tenant, self._scope.workspace, seq))
+            self._workspace = self._database.last_row()
+        elif batch.log:
+            run(MOVE, (seq, self._workspace))
+        for entity in batch.entities:
+            run(PUT, (self._workspace, *_values(entity)))
+        for line in batch.log:
+            told = (line.kind, line.subject, line.thread, line.run, line.at_ms, line.data)
+            run(APPEND, (self._workspace, line.seq, *told))
+        for segment in batch.history:
+            place_of = (self._workspace, segment.thread, segment.seq)
+            run(
+                APPEND_HISTORY,
+                (*place_of, segment.run, segment.segment, segment.at_ms, segment.payload),
+            )
+
+
+def _entity(row: Row) -> EntityRow:
+    return EntityRow(
+        kind=row[0],
+        key=row[1],
+        label=row[2],
+        revision=row[3],
+        created_ms=row[4],
+        updated_ms=row[5],
+        data=row[6],
+    )
+
+
+def _values(row: EntityRow) -> tuple[object, ...]:
+    made = (row.kind, row.key, row.label, row.revision)
+    return (*made, row.created_ms, row.updated_ms, row.data)

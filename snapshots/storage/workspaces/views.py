@@ -1,0 +1,169 @@
+"""What can be read of one workspace: what it holds, its log, its history."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from snapshots import limits
+from snapshots.storage.scopes import check_fitting, check_text
+from snapshots.storage.workspaces import rules
+from snapshots.storage.workspaces.subscription import Follower, Subscription
+
+if TYPE_CHECKING:
+    from snapshots.storage.scopes import Scope
+    from snapshots.storage.workspaces.forms import Forms
+    from snapshots.storage.workspaces.protocols import Storage
+    from snapshots.storage.workspaces.records import (
+        Artifact,
+        HistorySegment,
+        LogEntry,
+        Proposal,
+        ProposalStatus,
+        Thread,
+        ThreadRun,
+    )
+    from snapshots.storage.workspaces.rows import EntityKind, EntityRow
+
+
+class WorkspaceView:
+    """One workspace, to be read: each answer is true at a moment of its call."""
+
+    def __init__(self, storage: Storage, scope: Scope, forms: Forms) -> None:
+        """Bind a scope to a storage."""
+        self.scope = scope
+        self._storage = storage
+        self._forms = forms
+
+    def artifact(self, artifact: str) -> Artifact | None:
+        """Return an artifact, None if there is none."""
+        row = self._entity("artifact", artifact)
+        return None if row is None else self._forms.artifact(row)
+
+    def artifacts(
+        self,
+        *,
+        type: str | None = None,  # noqa: A002 - the word that the record has for it
+        after: str = "",
+        limit: int = 100,
+    ) -> list[Artifact]:
+        """Return up to `limit` artifacts by id, from behind `after`; of one type if it is given."""
+        return [self._forms.artifact(row) for row in self._rows("artifact", type, after, limit)]
+
+    def proposal(self, proposal: str) -> Proposal | None:
+        """Return a proposal, None if there is none."""
+        row = self._entity("proposal", proposal)
+        return None if row is None else self._forms.proposal(row)
+
+    def proposals(
+        self, *, status: ProposalStatus | None = None, after: str = "", limit: int = 100
+    ) -> list[Proposal]:
+        """Return up to `limit` proposals by id, from behind `after`; of one status if given."""
+        return [self._forms.proposal(row) for row in self._rows("proposal", status, after, limit)]
+
+    def thread(self, thread: str) -> Thread | None:
+        """Return a thread, None if there is none."""
+        row = self._entity("thread", thread)
+        return None if row is None else self._forms.thread(row)
+
+    def threads(self, *, after: str = "", limit: int = 100) -> list[Thread]:
+        """Return up to `limit` threads by id, from behind `after`."""
+        return [self._forms.thread(row) for row in self._rows("thread", None, after, limit)]
+
+    def runs(self, thread: str, *, after: str = "", limit: int = 100) -> list[ThreadRun]:
+        """Return up to `limit` runs that have recorded facts in a thread, from behind `after`."""
+        check_text(thread, "a thread's id")
+        key = rules.run_key(thread, check_fitting(after, "a run's id")) if after else ""
+        return [self._forms.run(row) for row in self._rows("run", thread, key, limit)]
+
+    def cursor(self, name: str) -> int:
+        """Return where a cursor stands, 0 for one that was never moved."""
+        return self._forms.cursor(self._entity("cursor", name))
+
+    def seq(self) -> int:
+        """Return the newest seq of the log, 0 for an empty one."""
+        return self._storage.seq(self.scope)
+
+    def read(
+        self,
+        after_seq: int = 0,
+        limit: int = 100,
+        *,
+        thread: str | None = None,
+        last: int | None = None,
+    ) -> list[LogEntry]:
+        """Return up to `limit` entries of the log in order, from the first behind `after_seq`.
+
+        With `thread` only what is delivered to it, with `last` only so many, the newest ones,
+        whatever `limit` says. What is left out is read too: a thread's few entries in a long log
+        cost as much as the log. Raises `LimitError` for more than `LOG_ROWS_MAX`.
+        """
+        rules.require_seq("a place in the log", after_seq)
+        if last is not None:
+            rules.require_count("the number of entries", last, limits.LOG_ROWS_MAX)
+            return self._newest(after_seq, last, thread)
+        rules.require_count("the number of entries", limit, limits.LOG_ROWS_MAX)
+        return self._oldest(after_seq, limit, thread)
+
+    def subscribe(
+        self, after_seq: int = 0, *, thread: str | None = None, poll_ms: int = limits.LOG_POLL_MS
+    ) -> Subscription:
+        """Return an iterator over the log from behind `after_seq` that goes on with what comes.
+
+        With `thread` only what is delivered to it. Stop it, or use `with`.
+        """
+        rules.require_poll(poll_ms)
+        return Subscription(self.follow(after_seq, thread=thread), poll_ms=poll_ms)
+
+    def follow(self, after_seq: int = 0, *, thread: str | None = None) -> Follower:
+        """Return a place in the log to read on from, for whoever waits in a way of their own."""
+        rules.require_seq("a place in the log", after_seq)
+        return Follower(self._storage, self.scope, self._forms, after_seq=after_seq, thread=thread)
+
+    def history(
+        self,
+        thread: str,
+        *,
+        run: str | None = None,
+        after_seq: int = 0,
+        limit: int = limits.HISTORY_ROWS_MAX,
+    ) -> list[HistorySegment]:
+        """Return up to `limit` segments of a thread in order, from the first behind `after_seq`.
+
+        With `run` only those of that run. Raises `LimitError` for more than `HISTORY_ROWS_MAX`.
+        """
+        check_text(thread, "a thread's id")
+        rules.require_seq("a place in the log", after_seq)
+        rules.require_count("the number of segments", limit, limits.HISTORY_ROWS_MAX)
+        rows = self._storage.history(self.scope, thread, after_seq=after_seq, limit=limit, run=run)
+        return [self._forms.segment(row) for row in rows]
+
+    def _entity(self, kind: EntityKind, key: str) -> EntityRow | None:
+        return self._storage.entity(self.scope, kind, check_text(key, f"the key of a {kind}"))
+
+    def _rows(self, kind: EntityKind, label: str | None, after: str, limit: int) -> list[EntityRow]:
+        rules.require_count(f"the number of {kind}s", limit, limits.LIST_ROWS_MAX)
+        return self._storage.entities(self.scope, kind, label=label, after=after, limit=limit)
+
+    def _oldest(self, after_seq: int, limit: int, thread: str | None) -> list[LogEntry]:
+        found: list[LogEntry] = []
+        slice_rows = limit if thread is None else limits.LOG_SLICE_ROWS
+        while len(found) < limit:
+            rows = self._storage.log(self.scope, after_seq=after_seq, limit=slice_rows)
+            found += [self._forms.entry(row) for row in rows if rules.delivered_to(row, thread)]
+            if len(rows) < slice_rows:
+                break
+            after_seq = rows[-1].seq
+        return found[:limit]
+
+    def _newest(self, after_seq: int, last: int, thread: str | None) -> list[LogEntry]:
+        found: list[LogEntry] = []
+        end = self.seq()
+        slice_rows = last if thread is None else limits.LOG_SLICE_ROWS
+        # A log without holes is read backwards by counting.
+        while len(found) < last and end > after_seq:
+            start = max(after_seq, end - slice_rows)
+            rows = self._storage.log(self.scope, after_seq=start, limit=end - start)
+            kept = [self._forms.entry(row) for row in rows if rules.delivered_to(row, thread)]
+            found[:0] = kept
+            end = start
+        return found[len(found) - min(last, len(found)) :]

@@ -1,0 +1,1 @@
+"""One suite of behaviours, on every backend."""
