@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from machines.arguments import bind
 from machines.effects import Effect, Verdict, exponential, offered
 from machines.limits import CARRY_RETRIES
-from machines.state import holds_up, run_of, scope_of, storage_of
+from machines.state import run_of, scope_of, storage_of
 from snapshots.codec import Codec
 from snapshots.errors import StorageError
 from snapshots.storage.carry import Carried, CarryState
@@ -64,7 +64,7 @@ class StorageEffect(Effect):
 def _is_at_home(context: Context) -> bool:
     """Whether a host's own loop is where the storage is used from."""
     run = run_of(context.machine)
-    return bool(run.worker.has_loop) and not holds_up(run.worker.storage)
+    return bool(run.worker.has_loop and run.worker.storage.is_local)
 
 
 def _on_loop(call: Callable[[], Any]) -> Callable[[], Any]:

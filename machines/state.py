@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from machines.errors import DefinitionError
 from snapshots.opening import open_storage
 from snapshots.storage import Scope
-from snapshots.storage.backends.memory import MemoryBackend
 from snapshots.storage.backends.sqlite import SqliteBackend
 from snapshots.storage.state import StateStore
 
@@ -82,8 +81,3 @@ def approvals_of(machine: StateChart[Any]) -> Approvals:
         reason, hint = "its host takes no decisions", "give the host approvals=Scope(…)"
         raise DefinitionError(type(machine).__name__, reason, hint)
     return found
-
-
-def holds_up(backend: Backend) -> bool:
-    """Whether a call may wait for a network, and so belongs in a thread rather than on a loop."""
-    return not isinstance(backend, SqliteBackend | MemoryBackend)

@@ -76,6 +76,25 @@ class Loose:
         elif self.has_loop and not self.tree.pumping:
             self._loop = asyncio.get_running_loop()
             self._task(self.tree.at_rest())
+        elif self.tree.root is not None and not self.tree.root.engine.is_async:
+            self._run_without_a_loop()
+
+    def _run_without_a_loop(self) -> None:
+        """Run coroutine callbacks below a synchronous root, which nobody awaits.
+
+        Raises NeedsLoopError for one that waits for something.
+        """
+        with self._lock:
+            while self.tree.turn and not self.tree.pumping:
+                pump = self.tree.pump()
+                try:
+                    pump.send(None)
+                except StopIteration:
+                    continue
+                pump.close()
+                assert self.tree.root is not None
+                machine = self.tree.root.cls.__name__
+                raise NeedsLoopError(machine, "invokes a chart with callbacks that wait")
 
     def start(self, call: Call) -> None:
         """Run the work in a task if it is a coroutine, else in a thread.

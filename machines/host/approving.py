@@ -24,7 +24,6 @@ from machines.errors import (
 from machines.host.mail import UNDECIDED, Mailroom
 from machines.limits import APPROVAL_POLL_MS, APPROVAL_SLICE_RUNS
 from machines.run import inbox as entering
-from machines.state import holds_up
 from snapshots.codec import dump, load
 from snapshots.errors import (
     DecodeError,
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from machines.definition import Machine
+    from machines.offload import Offload
     from machines.run.run import Run
     from snapshots.clock import Clock
     from snapshots.records import RunHeader
@@ -57,6 +57,7 @@ class ApprovalRoom(Mailroom):
     """A mailroom that takes what was decided about its runs' open approvals, too."""
 
     storage: Backend
+    _offload: Offload
 
     def __init__(
         self, path: str, machines: dict[str, Machine], clock: Clock, *, verify: bool
@@ -364,10 +365,7 @@ class ApprovalRoom(Mailroom):
 
     async def with_storage(self, work: Callable[[], T]) -> T:
         """Do work with the storage: here, or in a thread where it would hold the loop up."""
-        if not holds_up(self.storage):
-            return work()
-        done: T = await self._shop.hands.perform(work, asynchronous=False)
-        return done
+        return await self._offload.call(work)
 
 
 def _announce(approvals: Approvals, approval: Approval) -> None:

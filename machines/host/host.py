@@ -24,6 +24,7 @@ from machines.limits import (
     SWEEP_PAUSE_S,
 )
 from machines.lock import FileLock, holder_name
+from machines.offload import Offload
 from snapshots.clock import SystemClock
 from snapshots.errors import (
     FencedError,
@@ -117,6 +118,7 @@ class Host(ApprovalRoom):
 
     def _furnish(self, storage: Backend) -> None:
         self.storage = storage
+        self._offload = Offload(storage)
         if self._approved is not None:
             state = StateStore(storage.keyed, storage.leases, self._approved)
             file = "" if storage.path == self.store.path else self.store.path
@@ -156,6 +158,8 @@ class Host(ApprovalRoom):
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            if hasattr(self, "_offload"):
+                await self._offload.close()
             if hasattr(self, "_alarm"):
                 leaving.callback(self._release_all)
                 fenced = self._stopped.startswith("fenced")

@@ -183,6 +183,41 @@ class TestEveryBackend:
         assert found is not None
         assert found.content == {"n": 30}
 
+    async def test_whoever_is_cancelled_at_whatever_moment_leaves_nothing_held(
+        self, face: AsyncWorkspace, workspace: Workspace
+    ) -> None:
+        """Neither the thread nor the workspace; each transaction is there whole or not at all."""
+
+        def change(changes: Changes) -> None:
+            changes.create("note", {}, artifact=f"first of {changes.seq}")
+            changes.create("note", {}, artifact=f"second of {changes.seq}")
+
+        async def work() -> None:
+            async with face.claim_thread("t", "r") as claim, face.subscribe() as subscription:
+                assert claim is not None
+                await anext(subscription)
+                await face.transact(change)
+                await face.record(Fact(thread="t", run="r", name="said"))
+                async for _ in subscription:
+                    pass
+
+        for moment in range(40):
+            task = asyncio.create_task(work())
+            for _ in range(moment):
+                await asyncio.sleep(0)
+            if moment % 4 == 3:
+                await asyncio.to_thread(threading.Event().wait, moment / 5_000)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert workspace.claimed("t") is None
+            workspace.open_thread()
+        entries = workspace.read(limit=limits.LOG_ROWS_MAX)
+        assert [entry.seq for entry in entries] == list(range(1, len(entries) + 1))
+        made = [entry.subject.partition(" ")[0] for entry in entries if "of" in entry.subject]
+        assert made == ["first", "second"] * (len(made) // 2)
+        assert made
+
     async def test_nothing_is_called_after_the_end(self, offload: Offload) -> None:
         """Closing it twice is as once."""
         await offload.close()

@@ -178,6 +178,23 @@ def test_a_listener_ends_with_its_storage(
         threading.Event().wait(0.002)
 
 
+def test_a_fork_leaves_its_parents_listener_alone(
+    storage: PostgresBackend,
+    elsewhere: PostgresBackend,
+    scope: Scope,
+    follow: Callable[[Subscription], Callable[[], int]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What a child closes is the child's: the parent goes on hearing."""
+    with opened(storage, scope).subscribe(poll_ms=NEVER_MS) as subscription:
+        with monkeypatch.context() as patched:
+            patched.setattr("os.getpid", lambda: 0)
+            storage.close()
+        next_seq = follow(subscription)
+        opened(elsewhere, scope).create("note", {})
+        assert next_seq() == 1
+
+
 @pytest.fixture
 def theirs(scope: Scope) -> Scope:
     """Another workspace of the same tenant."""
@@ -262,3 +279,17 @@ def test_the_first_release_goes_on_where_workspaces_were_added(
             assert workspace.seq() == 0
             workspace.create("note", {})
             assert [entry.seq for entry in workspace.read()] == [1]
+
+
+def test_a_listener_may_be_closed_at_any_moment(
+    postgres: Server, superuser: psycopg.Connection, scope: Scope
+) -> None:
+    """While it connects, while it waits to connect again after a loss, or while it hears."""
+    kill = "select pg_terminate_backend(%s)"
+    for moment in range(12):
+        with open_storage(postgres.user) as storage:
+            assert isinstance(storage, PostgresBackend)
+            with opened(storage, scope).subscribe():
+                if moment % 3:
+                    superuser.execute(kill, (listener(superuser),))
+                threading.Event().wait(moment / 500)

@@ -38,6 +38,7 @@ _change = st.one_of(
     st.tuples(st.just("reject"), st.integers(0, 2)),
     st.tuples(st.just("open_thread"), _ids),
     st.tuples(st.just("record"), _ids, st.sampled_from("rrs"), st.none() | st.binary(max_size=3)),
+    st.tuples(st.just("record"), st.just("a"), st.just("r"), st.binary(max_size=3)),
     st.tuples(st.just("move_cursor"), st.sampled_from("cd"), st.integers(0, 9)),
 )
 workspace_steps = st.lists(

@@ -435,7 +435,7 @@ async def test_a_run_reads_the_same_from_memory_and_from_its_row(world: World) -
         assert await host.read(run) == in_memory
     assert in_memory.status == "live"
     assert in_memory.machine == "Review"
-    assert in_memory.context == {"title": "a", "pages": {"$": "tuple", "v": [1, 2]}}
+    assert in_memory.context == {"title": "a", "pages": (1, 2)}
 
 
 async def test_a_finished_run_is_read_with_its_output(world: World) -> None:

@@ -1456,3 +1456,51 @@ def test_the_note_of_a_chart_is_its_own() -> None:
     rebuilt = again(chart)
     note(rebuilt, "mine")
     assert log_of(chart) == ["+idle"]
+
+
+class Ready(StateChart):
+    """Has a coroutine callback that waits for nothing; its parent has none."""
+
+    only = State(initial=True)
+    over = State(final=True)
+    go = only.to(over)
+
+    async def on_enter_only(self) -> None:
+        self.send("go")
+
+
+class Patient(StateChart):
+    """Has a callback that waits for what only a loop could bring about."""
+
+    only = State(initial=True)
+    over = State(final=True)
+    go = only.to(over)
+
+    async def on_enter_only(self) -> None:
+        await asyncio.sleep(0)
+
+
+def beginning(worker: type[StateChart]) -> StateChart[Any]:
+    """Return a rebuilt chart without coroutines that begins this one when it is told to."""
+
+    class Begins(StateChart):
+        idle = State(initial=True)
+        holding = State(invoke=worker)
+        over = State(final=True)
+        begin = idle.to(holding)
+        done_invoke_holding = holding.to(over)
+
+    return again(Begins())
+
+
+def test_without_a_loop_a_child_with_coroutines_runs_if_they_wait_for_nothing() -> None:
+    """Nobody awaits it where the chart that begins it is synchronous, and it ends all the same."""
+    chart = beginning(Ready)
+    chart.send("begin")
+    assert states(chart) == ["over"]
+
+
+def test_without_a_loop_a_child_that_waits_is_refused_by_type() -> None:
+    """It would never go on."""
+    with pytest.raises(NeedsLoopError, match="wait"):
+        beginning(Patient).send("begin")

@@ -9,7 +9,7 @@ from snapshots.storage.backends.memory.carry import CARRY, MemoryCarryStates
 from snapshots.storage.backends.memory.keyed import KEYED, MemoryKeyedStates, is_there
 from snapshots.storage.backends.memory.leases import FLOOR, FLOORS, LEASES, MemoryLeases
 from snapshots.storage.backends.memory.rooms import PLACE, Room, Rooms
-from snapshots.storage.backends.memory.workspaces import MemoryWorkspaces
+from snapshots.storage.backends.memory.workspaces import MemoryWorkspaces, stored_bytes
 from snapshots.storage.rows import StorageStats
 from snapshots.storage.scopes import Scope
 
@@ -68,6 +68,7 @@ class MemoryBackend:
             with self._rooms.working(scope, "read stats") as room:
                 total += sum(len(entry.value) for entry in room.table(KEYED).values())
                 total += sum(len(record.payload) for record in room.table(CARRY).values())
+                total += stored_bytes(room)
         return StorageStats(backend="memory", total_bytes=total, free_bytes=0)
 
     def close(self) -> None:

@@ -159,3 +159,10 @@ def _apply(room: Room, batch: Batch) -> None:
         room.put(LOG, line.seq, line)
     for segment in batch.history:
         room.put(HISTORY, (segment.thread, segment.seq), segment)
+
+
+def stored_bytes(room: Room) -> int:
+    """Return how many bytes of callers a room's workspace holds."""
+    entities = sum(len(row.data) for row in room.table(ENTITIES).values())
+    lines = sum(len(row.data) for row in room.table(LOG).values())
+    return entities + lines + sum(len(row.payload) for row in room.table(HISTORY).values())

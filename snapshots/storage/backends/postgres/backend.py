@@ -109,8 +109,10 @@ class PostgresBackend:
 
     def close(self) -> None:
         """Close every connection; a second time is harmless."""
-        self.workspaces.close()
-        self._connections.close()
+        try:
+            self.workspaces.close()
+        finally:
+            self._connections.close()
 
     def _expired(self, rows: int) -> list[Scope]:
         """Return workspaces that have rows to sweep: all of them, or at least `rows`."""

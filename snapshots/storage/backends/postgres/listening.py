@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import selectors
 import socket
 import threading
@@ -44,19 +45,22 @@ class Listener:
         """Be ready to listen on the database at `url`."""
         self._url = url
         self._hints = Hints()
+        self._pid = os.getpid()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._end = threading.Event()
-        # What is sent on one is read on the other: it ends a wait for notifications.
-        self._bell, self._ear = socket.socketpair()
+        # What is sent on the one is read on the other, and ends a wait for notifications. They
+        # are there once there is a thread, and outlive it: it may end before it is told to.
+        self._bell: tuple[socket.socket, socket.socket] | None = None
 
     def watch(self, scope: Scope, wake: Callable[[], None]) -> HintWatch:
         """Have `wake` called when a workspace is written to, here or elsewhere."""
         watch = self._hints.watch(mark(scope), wake)
         with self._lock:
             if self._thread is None and not self._end.is_set():
+                self._bell = socket.socketpair()
                 self._thread = threading.Thread(
-                    target=self._run, name="snapshots-listener", daemon=True
+                    target=self._run, args=(self._bell[1],), name="snapshots-listener", daemon=True
                 )
                 self._thread.start()
         return watch
@@ -66,24 +70,27 @@ class Listener:
         self._hints.ring(mark(scope))
 
     def close(self) -> None:
-        """End the thread and its connection; a second time is harmless."""
+        """End the thread and its connection; a second time, or in a forked child, do nothing."""
+        # The child shares the bell with its parent, but not the thread that hears it.
+        if self._pid != os.getpid():
+            return
         with self._lock:
             if self._end.is_set():
                 return
             self._end.set()
-        self._bell.send(b"!")
-        if self._thread is not None:
+        if self._bell is not None and self._thread is not None:
+            self._bell[0].send(b"!")
             self._thread.join()
-        self._bell.close()
-        self._ear.close()
+            for end in self._bell:
+                end.close()
 
-    def _run(self) -> None:
+    def _run(self, ear: socket.socket) -> None:
         pause_ms = limits.LISTEN_RETRY_MS
         while not self._end.is_set():
             try:
                 with closing(self._connect()) as connection:
                     pause_ms = limits.LISTEN_RETRY_MS
-                    self._hear(connection)
+                    self._hear(connection, ear)
             except psycopg.Error:
                 # Whoever watches looks by itself too, so there is nothing to tell anybody.
                 self._end.wait(pause_ms / _MS_PER_S)
@@ -96,13 +103,13 @@ class Listener:
             self._url, autocommit=True, connect_timeout=timeout_s, application_name=name
         )
 
-    def _hear(self, connection: Connection) -> None:
+    def _hear(self, connection: Connection, ear: socket.socket) -> None:
         """Wake whom the notifications mean, until the end or until the connection is lost."""
         connection.execute(_LISTEN)
         self._hints.ring_all()
         with selectors.DefaultSelector() as selector:
             selector.register(connection.fileno(), selectors.EVENT_READ)
-            selector.register(self._ear, selectors.EVENT_READ)
+            selector.register(ear, selectors.EVENT_READ)
             while not self._end.is_set():
                 selector.select()
                 connection.pgconn.consume_input()
