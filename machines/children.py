@@ -96,9 +96,9 @@ def child(
     """Return what a state invokes to run a chart of its own inside the run.
 
     `input` makes the child's model: a mapping, or a function of the event's data, `machine` and
-    `model` (the parent's). `forward` sends the parent's events to the child too. `id` replaces
-    the numbered id, so that `send_down` can name it. Raises DefinitionError for what is no chart
-    and for an id that a path cannot hold.
+    `model` (the parent's); the child gets a copy of it, since charts share no object. `forward`
+    sends the parent's events to the child too. `id` replaces the numbered id, so that `send_down`
+    can name it. Raises DefinitionError for what is no chart and for an id that a path cannot hold.
     """
     if id is not None and (not id or "/" in id or SPAWNED in id):
         raise DefinitionError(repr(id), "it is no id for a child", "use letters and digits")

@@ -107,3 +107,4 @@ CHECKPOINT_IDLE_MS: Final = 1_000
 # An idle log below this is left alone: restarting it costs the next save a sync.
 WAL_IDLE_BYTES: Final = MIB
 TRAIL_ENTRIES_MAX: Final = 64
+TRAIL_EVENT_CHARS_MAX: Final = 200

@@ -67,6 +67,7 @@ def _grow_node(node: Node, machine: Machine, value: Value) -> None:
     node.init = dict(value.get("init", {}))
     node.source, node.params = value.get("source"), value.get("params")
     node.output = value.get("output")
+    node.shown = list(value.get("configuration", ()))
     _grow_chart(node, machine, value)
     chart, engine = node.chart, node.engine
     if node.shared is not None:

@@ -44,7 +44,7 @@ class DurableSyncEngine(DurableEngine, SyncEngine):
 
     def select_transitions(self, trigger_data: TriggerData) -> OrderedSet[Any]:
         """See the library; an effect in doubt is taken only by who names it."""
-        return self._select_transitions(trigger_data, enables)
+        return self.noticed(trigger_data, self._select_transitions(trigger_data, enables))
 
     def _add_state_to_configuration(self, target: State) -> None:
         self.invokes.enters(target)
@@ -102,7 +102,7 @@ class DurableAsyncEngine(DurableEngine, AsyncEngine):
 
     async def select_transitions(self, trigger_data: TriggerData) -> OrderedSet[Any]:
         """See the library; an effect in doubt is taken only by who names it."""
-        return await self._select_transitions(trigger_data, enables)
+        return self.noticed(trigger_data, await self._select_transitions(trigger_data, enables))
 
     def _add_state_to_configuration(self, target: State) -> None:
         self.invokes.enters(target)

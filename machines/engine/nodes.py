@@ -119,6 +119,10 @@ class Node:
     """The chart as it was encoded last, None once it moved."""
     link: Any = None
     """What a document's chart sends to its parent through."""
+    shown: list[str] = field(default_factory=list)
+    """The names of its active states at its last boundary."""
+    untaken: list[BaseException] = field(default_factory=list)
+    """Errors that were offered to it since then, and that no transition took."""
 
     @property
     def path(self) -> str:
@@ -135,6 +139,10 @@ class Node:
     def names(self) -> Names:
         """The stable names of the chart's states."""
         return names_of(self.cls)
+
+    def shown_now(self) -> list[str]:
+        """Return the names of the states that are active now."""
+        return [self.names.name(state) for state in self.chart.configuration]
 
     def walk(self) -> Iterator[Node]:
         """Yield the chart and all charts below it."""

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 DOUBT_PREFIX = "error.indoubt"
 RESERVED = frozenset({*_event_data_kwargs, "key", "on_error"})
 """Names that the library takes out of an event's data for its own, or cannot hand to a callback."""
+ERROR = "error.execution"
 INITIAL = "__initial__"
 """The library's name of the event that enters a chart."""
 
@@ -307,6 +308,14 @@ class DurableEngine:
         self._steps += 1
         if self._steps > MICROSTEPS_MAX:
             raise MicrostepLimitError(type(self.sm).__name__, MICROSTEPS_MAX)
+
+    def noticed(self, trigger_data: TriggerData, taking: OrderedSet[Any]) -> OrderedSet[Any]:
+        """Return the transitions that take an event; an error that none takes is remembered."""
+        if not taking and trigger_data.event == ERROR:
+            error = trigger_data.kwargs.get("error")
+            if isinstance(error, BaseException):
+                self.node.untaken.append(error)
+        return taking
 
     def note_output(self, target: State, results: list[Any]) -> None:
         """Keep the done data of a root final state: what the chart gives to who invoked it."""

@@ -114,6 +114,10 @@ def _remember_numbers(node: Value, invokes: Collection[str]) -> None:
             continue
         floors = node.setdefault("floors", {})
         below = charts_of({"root": node["children"][key]}).values()
-        highest = max(chart["spawned"] for chart in below)
+        highest = max(
+            number
+            for chart in below
+            for number in (chart["spawned"], *chart.get("floors", {}).values())
+        )
         place = numbered_under(key)
         floors[place] = max(floors.get(place, 0), highest)

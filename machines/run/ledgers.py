@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from machines.effects import Effect
@@ -19,7 +20,6 @@ from snapshots.ledgers.trail import Trail
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from contextlib import ExitStack
 
     from machines.engine.nodes import Node
     from snapshots.codec import Codec
@@ -47,8 +47,6 @@ class Ledgers:
         """The JSON of ledgers, with how often each had changed when it was encoded."""
         self._delivered: dict[int, str] = {}
         """Deliveries whose events did not run yet, by the event's number."""
-        self._last: dict[str, list[str]] = {}
-        """The configuration of each chart at its last boundary."""
         self._spent: list[EffectRow] = []
         """Effects whose tail was stored although the chart had reacted to it."""
 
@@ -65,20 +63,13 @@ class Ledgers:
         made.deliveries = Deliveries(value.get("deliveries", ()))
         made.trail = Trail(value.get("trail", ()))
         waiting = {(a["node"], a["item"]["event"]) for a in value.get("arrivals", ())}
-        made._learn("", value.get("root", {}), waiting)
+        waiting |= _queued("", value.get("root", {}))
         made._spent = [
             row
             for row in made.effects
             if row.tail is not None and (row.path, f"{DONE}{row.invoke}") not in waiting
         ]
         return made
-
-    def _learn(self, path: str, node: dict[str, Any], waiting: set[tuple[str, str]]) -> None:
-        """Learn where a chart and those below it are, and which events wait for them."""
-        self._last[path] = list(node.get("configuration", ()))
-        waiting.update((path, item["event"]) for item in node.get("queue", ()))
-        for key, below in node.get("children", {}).items():
-            self._learn(path_below(path, key), below, waiting)
 
     def fields(self, codec: Codec) -> dict[str, bytes]:
         """Return the ledgers as JSON, by their names in a blob; empty ones are left out.
@@ -191,23 +182,27 @@ class Ledgers:
             row.tail = None
         self._spent.clear()
 
-    def follow(self, node: Node, now_ms: int) -> Callable[[], None]:
-        """Note in the trail where a chart's macrostep led; return what takes that back."""
-        path = node.path
-        was = self._last.get(path, [])
-        now = [node.names.name(state) for state in node.chart.configuration]
-        if now == was:
-            return lambda: None
+    def follow(
+        self, node: Node, now_ms: int, describe: Callable[[BaseException], dict[str, str]]
+    ) -> Callable[[], None]:
+        """Note in the trail where a chart's macrostep led; return what takes that back.
+
+        An error that no transition took is noted too: without that it would leave no trace.
+        """
+        path, was, now = node.path, node.shown, node.shown_now()
         current = node.engine.current
         event = str(current.trigger.event) if current is not None else ""
-        forget = self.trail.add(now_ms, path, "" if event == INITIAL else event, was, now)
-        self._last[path] = now
-
-        def undo() -> None:
-            forget()
-            self._last[path] = was
-
-        return undo
+        undo = ExitStack()
+        if now != was:
+            said = "" if event == INITIAL else event
+            undo.callback(self.trail.add(now_ms, path, said, was, now))
+        for error in node.untaken:
+            told = describe(error)
+            said = f"error.execution, not taken: {told['type']}: {told['message']}"
+            undo.callback(self.trail.add(now_ms, path, said, now, now))
+        node.shown, node.untaken = now, []
+        undo.callback(setattr, node, "shown", was)
+        return undo.close
 
     def reacted(self, node: Node) -> None:
         """Let go of an event and of an outcome whose transition was just saved."""
@@ -221,3 +216,11 @@ class Ledgers:
         row = self.effects.of_invoke(node.path, event.removeprefix(DONE))
         if row is not None and row.tail is not None:
             row.tail = None
+
+
+def _queued(path: str, node: dict[str, Any]) -> set[tuple[str, str]]:
+    """Return the events that wait for a chart and those below it: path and name."""
+    waiting = {(path, item["event"]) for item in node.get("queue", ())}
+    for key, below in node.get("children", {}).items():
+        waiting |= _queued(path_below(path, key), below)
+    return waiting

@@ -252,7 +252,7 @@ class Run:
             self.ledgers.intend(node, self.run_id, now_ms, undo)
             for path, invoke in self.tree.stopped:
                 undo.callback(self.ledgers.effects.withdraw(path, invoke, NEVER_CALLED))
-            undo.callback(self.ledgers.follow(node, now_ms))
+            undo.callback(self.ledgers.follow(node, now_ms, self.describe))
             self.step += 1
             undo.callback(partial(setattr, self, "step", self.step - 1))
             if root.finished:

@@ -6,7 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from snapshots.codec import dump, load
-from snapshots.limits import TRAIL_ENTRIES_MAX
+from snapshots.limits import TRAIL_ENTRIES_MAX, TRAIL_EVENT_CHARS_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -25,13 +25,13 @@ class Trail:
     def add(
         self, at_ms: int, path: str, event: str, was: list[str], now: list[str]
     ) -> Callable[[], None]:
-        """Note that a chart went from one configuration to another at an event.
+        """Note that a chart went from one configuration to another at an event, cut to a bound.
 
         Returns what takes the note back, while no other was added behind it.
         """
         entries = self._entries
         forgotten = entries[0] if len(entries) == TRAIL_ENTRIES_MAX else None
-        entries.append(dump([at_ms, path, event, was, now]))
+        entries.append(dump([at_ms, path, event[:TRAIL_EVENT_CHARS_MAX], was, now]))
 
         def undo() -> None:
             entries.pop()

@@ -18,6 +18,7 @@ from snapshots.errors import (
     RunNotFoundError,
     StorageFullError,
 )
+from snapshots.limits import TRAIL_EVENT_CHARS_MAX
 from tests.host.charts import Strict
 from tests.host.letterbox import Letterbox
 from tests.host.world import Outside, World, at_rest, ended, ring, settled, until
@@ -619,3 +620,52 @@ async def test_a_start_whose_callback_is_fenced_from_another_file_stops_no_host(
         with pytest.raises(FencedError):
             await host.start(Tripping)
         await host.start(Strict)
+
+
+async def test_an_error_that_no_transition_takes_is_in_the_trail(world: World) -> None:
+    """The library drops its event: the trail says when, where and what it was."""
+
+    class Careless(StateChart):
+        only = State(initial=True, invoke=effect(lambda: 1 // 0, failed_on=ZeroDivisionError))
+        there = State()
+        over = State(final=True)
+        go = only.to(there, on="stumble")
+        finish = there.to(over)
+
+        def stumble(self, text: str) -> None:
+            raise ValueError(text)
+
+    async with world.host(Careless) as host:
+        run = await host.start(Careless)
+        await at_rest(host, run)
+        await host.send(run, "go", text="x" * 5_000)
+        after = world.after_kill()
+        trail = world.blob(run)["trail"]
+    said = [(event, was, now) for _, _, event, was, now in trail]
+    assert said[0] == ("", [], ["only"])
+    assert said[1][0].startswith("error.execution, not taken: ZeroDivisionError: ")
+    assert said[1][1:] == (["only"], ["only"])
+    assert said[2] == ("go", ["only"], ["there"])  # as the library has it: the error is its own
+    assert said[3][0].startswith("error.execution, not taken: ValueError: xxx")
+    assert len(said[3][0]) == TRAIL_EVENT_CHARS_MAX
+    async with after.host(Careless):
+        assert after.blob(run)["trail"] == trail
+
+
+async def test_an_error_that_a_transition_takes_is_an_ordinary_event(world: World) -> None:
+    """It is in the trail as what led somewhere, and nowhere else."""
+
+    class Careful(StateChart):
+        only = State(initial=True)
+        broken = State(final=True)
+        go = only.to.itself(on="stumble")
+        error_execution = only.to(broken)
+
+        def stumble(self) -> None:
+            message = "no"
+            raise ValueError(message)
+
+    async with world.host(Careful) as host:
+        run = await host.start(Careful)
+        await host.send(run, "go")
+    assert [entry[2] for entry in world.blob(run)["trail"]] == ["", "go"]

@@ -526,3 +526,17 @@ async def test_an_input_that_a_state_names_is_not_shared_between_runs(world: Wor
         await host.answer(first, "kid/held", "add")
         second = await host.start(Names)
         assert world.blob(second)["root"]["children"]["kid"]["context"] == {"lines": []}
+
+
+async def test_the_trail_of_a_child_spawned_anew_begins_anew(world: World) -> None:
+    """Whether or not a restart lies between the end of the first and the beginning of the next."""
+
+    async def moves(host: Any, run: str) -> list[Any]:
+        await host.send(run, "more", name="a", number=2)
+        return [entry[3:] for entry in world.blob(run)["trail"] if entry[1] == "working.@a"][-1:]
+
+    async with world.host(Boss) as host:
+        run = await with_children(host, "a")
+        await host.answer(run, "working.@a/held", "go")
+        await at_rest(host, run)
+        assert await moves(host, run) == [[[], ["held"]]]
