@@ -1,7 +1,9 @@
 """State machines that survive crashes: python-statemachine charts, kept in one SQLite file."""
 
+from machines.approvals import approval
 from machines.binding import Snapshot, capture, rebuild
 from machines.books import ledgers_of
+from machines.carry import Carry, storage_effect
 from machines.children import (
     child,
     children,
@@ -36,17 +38,23 @@ from machines.errors import (
 from machines.gates import OpenGate, gate
 from machines.host import Host
 from machines.migrations import Draft, Migration
+from machines.offload import AsyncSubscription, AsyncWorkspace, Offload
 from machines.opening import open_run
 from machines.parameters import Parameter
 from machines.recovery.decision import Report, Restored
 from machines.run.views import RunView
 from machines.run.waiters import STALE, TAKEN, Receipt
+from machines.sentinel import Sentinel, sentinel_state
+from machines.state import approvals_of, state_of
 from machines.timers import timeout
 
 __all__ = [
     "STALE",
     "TAKEN",
     "AmbiguousGateError",
+    "AsyncSubscription",
+    "AsyncWorkspace",
+    "Carry",
     "ChildExistsError",
     "Context",
     "DefinitionError",
@@ -67,6 +75,7 @@ __all__ = [
     "MigrationRefusedError",
     "NeedsLoopError",
     "NotDone",
+    "Offload",
     "OpenGate",
     "Parameter",
     "Receipt",
@@ -74,10 +83,13 @@ __all__ = [
     "Restored",
     "RunFinishedError",
     "RunView",
+    "Sentinel",
     "Snapshot",
     "Unknown",
     "UnknownMachineError",
     "UnsettledEffectError",
+    "approval",
+    "approvals_of",
     "capture",
     "child",
     "children",
@@ -88,8 +100,11 @@ __all__ = [
     "rebuild",
     "send_down",
     "send_up",
+    "sentinel_state",
     "spawn",
     "spawned",
+    "state_of",
     "stop_child",
+    "storage_effect",
     "timeout",
 ]
