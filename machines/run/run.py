@@ -12,23 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 from machines.binding.capturing import read_arrival, tree_fields
 from machines.binding.planting import make_child, plant
-from machines.binding.rebuilding import grow, grow_arrival, resume
 from machines.books import Books, Owner
 from machines.engine.nodes import Arrival
 from machines.engine.queues import Queued, answer, reject_waiter
 from machines.engine.tree import Tree
 from machines.engine.triggers import make_trigger
-from machines.errors import MachinesError, RunFinishedError
+from machines.errors import RunFinishedError
 from machines.gates import OpenGate, open_gates
-from machines.run import ending
+from machines.run import ending, restoring
 from machines.run import rollback as mending
 from machines.run.activity import (
     in_flight,
     nodes_of,
     parked,
-    state_without_work,
-    take_as_begun,
-    waits_for,
 )
 from machines.run.ledgers import Ledgers
 from machines.run.letters import Letters
@@ -36,7 +32,7 @@ from machines.run.row import Row, verify
 from machines.run.waiters import STALE, tell_all
 from machines.run.worker import UNSAVED, Halt, Worker
 from machines.run.writing import Pen
-from snapshots.errors import DecodeError, SnapshotsError
+from snapshots.errors import SnapshotsError
 from snapshots.limits import NO_TIMER_MS
 
 if TYPE_CHECKING:
@@ -107,62 +103,12 @@ class Run:
         restarted: bool,
         complete: Callable[[Run], None] | None = None,
     ) -> None:
-        """Build the tree that a row holds; nothing is written, nothing runs yet.
-
-        `restarted` says that the process which had it in memory has ended: timers follow their
-        policies. `complete` adds what the row does not have and the chart needs. Raises
-        DecodeError and what the definition of the machine is refused with.
-        """
-        self.row.header = header
-        try:
-            self._restore(header, value, restarted=restarted, complete=complete)
-        except (SnapshotsError, MachinesError):
-            raise
-        except Exception as error:
-            reason = f"its blob does not fit the chart ({type(error).__name__}: {error})"
-            raise DecodeError(self.run_id, reason) from error
-
-    def _restore(
-        self, header: RunHeader, value: dict[str, Any], *, restarted: bool, complete: Any
-    ) -> None:
-        self.step = value["step"]
-        self.error = value.get("error")
-        self.ledgers = Ledgers.of(value)
-        grow(self.tree, self.machine, value)
-        if restarted:
-            # Setting a run aside moves the time of its row, not what its timers had waited.
-            live = header.status == "live"
-            saved_ms = header.updated_ms if live else value["clock"]["stamp"]
-            self.tree.timers.resume(saved_ms, self.clock.now_ms())
-        if complete is not None:
-            complete(self)
-        idle = state_without_work(self.tree) if header.status == "live" else None
-        if idle is not None:
-            raise DecodeError(self.run_id, f"what state {idle!r} invokes is not in its blob")
-        self.row.tree = tree_fields(self.tree, self.machine)
-        for stored in value.get("arrivals", ()):
-            arrival = grow_arrival(self.tree, stored)
-            if arrival is not None:
-                self.tree.arrivals.append(arrival)
-                self.tree.seq = max(self.tree.seq, arrival.item.seq)
-        take_as_begun(self.tree, {(a.path, a.invoke) for a in self.tree.arrivals})
+        """Build the tree that a row holds; see `machines.run.restoring`."""
+        restoring.restore(self, header, value, restarted=restarted, complete=complete)
 
     def resume(self, *, restarted: bool) -> None:
         """Start what the restored run does outside; then it can be woken."""
-        if self.status != "live":
-            return
-        if self.tree.arrivals:
-            # Work whose outcome is among them has ended, and must not begin again.
-            self.tree.admit()
-        resume(self.tree, restored=restarted)
-        if restarted:
-            self._doubt_what_was_left()
-
-    def _doubt_what_was_left(self) -> None:
-        """Note calls that were under way for states that were left: nobody will hear of them."""
-        for row in self.ledgers.effects:
-            if row.status == "calling" and not waits_for(self.tree, row.path, row.invoke):
-                row.status = "unknown"
+        restoring.resume(self, restarted=restarted)
 
     @property
     def header(self) -> RunHeader | None:
