@@ -4,16 +4,21 @@
 
 What is wrong, by scenario: every effect is declared idempotent (`checkout`); the pool has what it
 works in the memory of its process alone (`pool`); a job is posted anew by each process that wants
-to follow it (`reattach`); everybody who answers a gate is told that he was first (`approval`).
+to follow it (`reattach`); everybody who answers a gate is told that he was first (`approval`);
+the others forget what lies beside the runs (see `tools.careless_state`).
 """
 
 from __future__ import annotations
 
 import sys
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import machines
 from machines.effects import Effect, effect
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def careless(fn: Any, **options: Any) -> Effect:
@@ -78,11 +83,22 @@ def tell_everybody_yes() -> None:
     orchestrator.AnnouncingHost = Flatterer  # type: ignore[misc]  # the point of it
 
 
-WRONGS = {
+def beside_the_runs(scenario: str) -> None:
+    """Do what is wrong with the state of a scenario."""
+    from tools import careless_state  # noqa: PLC0415 - as above
+
+    careless_state.WRONGS[scenario]()
+
+
+WRONGS: dict[str, Callable[[], None]] = {
     "checkout": call_again,
     "pool": forget_what_is_worked,
     "reattach": post_again,
     "approval": tell_everybody_yes,
+    **{
+        scenario: partial(beside_the_runs, scenario)
+        for scenario in ("incident", "triage", "etl", "poll", "sentinel")
+    },
 }
 
 if __name__ == "__main__":

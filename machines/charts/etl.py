@@ -62,7 +62,9 @@ def find_position(ctx: Context, model: Load) -> int | None:
 def extract(model: Load, data: int | None) -> list[dict[str, Any]]:
     """Read the next page; reading changes nothing, so it is no effect."""
     after = -1 if data is None else data
-    page = ask(model.service, "prices", market=model.market, after=after)["rows"]
+    assert model.lease is not None
+    reader = {"by": model.lease.holder, "token": model.lease.token}
+    page = ask(model.service, "prices", market=model.market, after=after, **reader)["rows"]
     return list(page)
 
 

@@ -13,6 +13,7 @@ What each part shows:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from statemachine import State, StateChart
@@ -28,8 +29,11 @@ from snapshots.storage import Scope
 from snapshots.storage.state import StateStore
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from machines import Context, Host
     from machines.definition import Chart
+    from snapshots.clock import Clock
 
 SCOPE: Final = Scope(workflow="incidents")
 MESSAGE_TTL_MS: Final = 30 * 24 * 60 * 60 * 1000
@@ -91,7 +95,12 @@ class Incident(StateChart[Alert]):
     posting = State(
         initial=True,
         invoke=effect(
-            post_message, key=message_key, idempotent=True, retries=RETRIES, backoff=shortly
+            post_message,
+            kind="message",
+            key=message_key,
+            idempotent=True,
+            retries=RETRIES,
+            backoff=shortly,
         ),
     )
     noting = State(invoke=storage_effect(note_message, kind="incident.note"))
@@ -100,7 +109,12 @@ class Incident(StateChart[Alert]):
     closing = State(invoke=storage_effect(close_incident, kind="incident.close"))
     telling = State(
         invoke=effect(
-            mark_resolved, key=resolved_key, idempotent=True, retries=RETRIES, backoff=shortly
+            mark_resolved,
+            kind="resolved",
+            key=resolved_key,
+            idempotent=True,
+            retries=RETRIES,
+            backoff=shortly,
         )
     )
     over = State(final=True)
@@ -143,20 +157,26 @@ def state_on(host: Host) -> StateStore:
 
 
 async def take_alert(
-    host: Host, alert: dict[str, Any], *, machine: Chart | str = "incident"
+    host: Host,
+    alert: dict[str, Any],
+    *,
+    machine: Chart | str = "incident",
+    name: Callable[[Clock], str] = new_run_id,
 ) -> str | None:
     """Take an alert: `fingerprint`, `status` ("firing" or "resolved"), `summary`, `service`.
 
+    `name` gives the id of a run that is to be opened, a new one each time that it is asked.
     Returns the run of its incident; None for a "resolved" that finds none open.
     """
     if alert["status"] == "resolved":
         return await _resolve(host, alert["fingerprint"])
     given = {key: alert[key] for key in ("fingerprint", "summary", "service")}
     incidents = state_on(host).incidents
-    fingerprint, fresh = alert["fingerprint"], {"run": new_run_id(host.clock)}
+    fingerprint = alert["fingerprint"]
     while True:
+        fresh = {"run": name(host.clock)}
         found = await host.with_storage(
-            lambda: incidents.open(fingerprint, fresh, ttl_ms=MESSAGE_TTL_MS)
+            partial(incidents.open, fingerprint, fresh, ttl_ms=MESSAGE_TTL_MS)
         )
         run: str = found.value["run"]
         if host.is_live(run):

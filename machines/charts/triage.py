@@ -104,7 +104,12 @@ class Triage(StateChart[Ticket]):
     )
     sending = State(
         invoke=effect(
-            send_answer, key=answer_key, idempotent=True, retries=RETRIES, backoff=shortly
+            send_answer,
+            kind="answer",
+            key=answer_key,
+            idempotent=True,
+            retries=RETRIES,
+            backoff=shortly,
         )
     )
     asking = State(invoke=storage_effect(ask_for_verdict, kind="verdict.ask"))

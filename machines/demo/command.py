@@ -36,6 +36,11 @@ class Story(StrEnum):
     POOL = "pool"
     REATTACH = "reattach"
     APPROVAL = "approval"
+    INCIDENT = "incident"
+    TRIAGE = "triage"
+    ETL = "etl"
+    POLL = "poll"
+    SENTINEL = "sentinel"
 
 
 def demo(

@@ -233,6 +233,7 @@ class _Loop:
         """Have everybody know what anybody can read in the file."""
         for run, row in rows.items():
             self._statuses[run] = row.view.status
+            self._outsiders.see_status(run, row.view.status)
             gates = [(gate.key, gate.events[0]) for gate in row.view.gates]
             self._outsiders.see_gates(run, gates)
             for effect in row.view.effects:
@@ -271,6 +272,7 @@ class _Loop:
         self._news_s = time.monotonic()
         self._witness.take_save(line)
         self._outsiders.see_gates(run, ((key, event) for key, event in line["gates"]))
+        self._outsiders.see_status(run, line["status"])
         for effect, attempt, kind, key, was_offered in line["doubts"]:
             if not was_offered:
                 self._outsiders.see_doubt(run, effect, attempt, kind, key)
@@ -284,7 +286,7 @@ class _Loop:
         if command is None:
             return
         delivery = command.line.get("delivery")
-        if command.verb == "start":
+        if command.wish.name == ("start",):
             self._witness.take_start(command.run)
         elif delivery is not None:
             self._witness.take_delivery(command.run, delivery)

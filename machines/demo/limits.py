@@ -22,6 +22,8 @@ ANSWER_WAIT_S: Final = 15.0
 """How long a command that answers a gate waits for a host."""
 HESITATION_S_MAX: Final = 0.8
 """How long an approver may take who answers through the host: a command takes its time to start."""
+REPEAT_S: Final = 0.1
+"""How long somebody outside waits who asked for nothing, and asks again."""
 PERSON_S: Final = 1.0
 """How long a person who hears nothing waits before reading the file again."""
 LOOK_S: Final = 0.05

@@ -14,7 +14,8 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from machines import TAKEN, Host
-from machines.demo.hosted import HOSTED
+from machines.demo.entrances import ENTRANCES
+from machines.demo.hosted import APPROVALS, HOSTED
 from machines.demo.lines import listen, tell
 from machines.errors import HostStoppedError, MachinesError
 from machines.run.views import view_of_row
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from machines.definition import Chart
     from machines.run.run import Run
+    from snapshots.storage import Scope
 
 ANSWER_S: Final = (0.0, 0.004, 0.02)
 """How long answers are on their way, in turn."""
@@ -34,8 +36,15 @@ ANSWER_S: Final = (0.0, 0.004, 0.02)
 class AnnouncingHost(Host):
     """A host that tells of each save as soon as it is on disk."""
 
-    def __init__(self, path: str, machines: Iterable[Chart], *, verify: bool) -> None:
-        super().__init__(path, machines, verify=verify)
+    def __init__(
+        self,
+        path: str,
+        machines: Iterable[Chart],
+        *,
+        verify: bool,
+        approvals: Scope | None = None,
+    ) -> None:
+        super().__init__(path, machines, verify=verify, approvals=approvals)
         self._told: dict[str, Any] = {}
         """The newest entry of each run's trail that was told."""
 
@@ -85,6 +94,8 @@ async def obey(host: Host, command: dict[str, Any]) -> dict[str, Any]:
 
 
 async def _do(host: Host, verb: str, run: str, command: dict[str, Any]) -> Any:
+    if verb in ENTRANCES:
+        return await ENTRANCES[verb](host, run, command)
     if verb == "start":
         return await host.start(command["machine"], command["input"], run_id=run)
     if verb == "send":
@@ -96,7 +107,7 @@ async def _do(host: Host, verb: str, run: str, command: dict[str, Any]) -> Any:
     return await host.resolve(run, command["effect"], **command["verdict"])
 
 
-async def serve(path: str, machines: Iterable[Chart], *, verify: bool) -> None:
+async def serve(path: str, scenario: str, *, verify: bool) -> None:
     """Stand by, open the file when told to, obey until told to stop."""
     commands: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
     loop = asyncio.get_running_loop()
@@ -104,7 +115,10 @@ async def serve(path: str, machines: Iterable[Chart], *, verify: bool) -> None:
     tell({"at": "standing by"})
     await commands.get()
     tell({"at": "opening"})
-    async with AnnouncingHost(path, machines, verify=verify) as host, asyncio.TaskGroup() as tasks:
+    opened = AnnouncingHost(
+        path, HOSTED[scenario], verify=verify, approvals=APPROVALS.get(scenario)
+    )
+    async with opened as host, asyncio.TaskGroup() as tasks:
         report = host.report
         tell(
             {
@@ -128,7 +142,7 @@ async def _answer(host: Host, command: dict[str, Any]) -> None:
 def main(arguments: list[str]) -> None:
     """Run a host for the file and the scenario that are named; `--verify` checks every save."""
     file, scenario = arguments[:2]
-    asyncio.run(serve(file, HOSTED[scenario], verify="--verify" in arguments))
+    asyncio.run(serve(file, scenario, verify="--verify" in arguments))
 
 
 if __name__ == "__main__":

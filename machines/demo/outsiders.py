@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 REPEATS: Final = {
     "start": {"RunExistsError"},
+    "wake": {"RunExistsError"},
     "answer": {"GateClosedError", "RunFinishedError"},
 }
 """Refusals that tell the sender of a repeated command that the first one got through."""
@@ -119,6 +120,8 @@ class Outsiders:
     """What each sender was told in the end, by run and wish: `done`, `taken` or a refusal."""
     decided: set[tuple[str, int]] = field(default_factory=set)
     """Effects that a person decided, with the attempt that was in doubt."""
+    ended: set[str] = field(default_factory=set)
+    """Runs that are known to have ended."""
     _numbers: Iterator[int] = field(default_factory=count)
     _pending: dict[int, Command] = field(default_factory=dict)
     _begun: set[tuple[str, ...]] = field(default_factory=set)
@@ -138,6 +141,11 @@ class Outsiders:
     def gates(self, run: str) -> Mapping[str, str]:
         """Return the gates of a run that are known to be open, each with its first event."""
         return self._gates.get(run, {})
+
+    def see_status(self, run: str, status: str) -> None:
+        """Learn how far a run is."""
+        if status != "live":
+            self.ended.add(run)
 
     def see_doubt(self, run: str, effect: str, attempt: int, kind: str, key: str) -> None:
         """Learn of an effect in doubt that nobody else decides: a person does, at once."""

@@ -146,10 +146,10 @@ class Errand:
     What it was asked to do must end by itself: where its parent is killed, nobody ends it.
     """
 
-    def __init__(self, arguments: Sequence[str]) -> None:
-        """Start `snapshots` with these arguments."""
+    def __init__(self, arguments: Sequence[str], module: str = CLI) -> None:
+        """Start `snapshots`, or another module, with these arguments."""
         self._popen = subprocess.Popen(  # noqa: S603 - this interpreter, with arguments made here
-            (sys.executable, "-P", "-m", CLI, *arguments),
+            (sys.executable, "-P", "-m", module, *arguments),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from machines.demo.limits import REPORTED_CHARS_MAX, REPORTED_ROWS_MAX
 from machines.demo.outside.book import ONCE
 from machines.demo.scenario import Claim, Deed
+from machines.demo.witness import is_outside
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -101,7 +102,7 @@ def effects(case: Case, row: Row) -> Iterator[Deed]:
     """Yield what a run did under each idempotency key of its effects."""
     log, seen = case.witness.log, case.witness.log.seen()
     by_key: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for effect in row.view.effects:
+    for effect in filter(is_outside, row.view.effects):
         by_key.setdefault((effect["kind"], effect["key"]), []).append(effect)
     for place, rows in by_key.items():
         ids = {effect["id"] for effect in rows}

@@ -63,6 +63,14 @@ class Row:
     deliveries: set[str]
 
 
+def is_outside(effect: dict[str, Any]) -> bool:
+    """Whether an effect went to the process outside, and not to the storage beside the runs.
+
+    Those of the example charts that use the storage are named `<what>.<verb>`.
+    """
+    return "." not in effect["kind"]
+
+
 class Witness:
     """Keeps the promises and the faults that were found; each fault is a sentence."""
 
@@ -80,7 +88,8 @@ class Witness:
         self.unannounced: dict[str, None] = {}
         """Requests that arrived outside without an intent on disk."""
         self.doubts: dict[tuple[str, int], Doubt] = {}
-        self._file = file
+        self.file = file
+        """The file of the runs."""
         self._cyclic = cyclic
         self._promises: dict[str, Promise] = {}
 
@@ -129,10 +138,10 @@ class Witness:
 
     def read(self, runs: list[str]) -> dict[str, Row]:
         """Return those of the runs that are in the file, as anybody may at any time."""
-        if not self._file.exists():
+        if not self.file.exists():
             return {}
         try:
-            stored = open_run_file(self._file)
+            stored = open_run_file(self.file)
         except SnapshotsError:
             if self._promises:
                 raise
@@ -233,7 +242,9 @@ class Witness:
         return [
             f"{effect['id']} is done, and was never seen outside"
             for effect in self.effects()
-            if effect["status"] == "done" and not seen[effect["kind"], effect["key"]]
+            if effect["status"] == "done"
+            and is_outside(effect)
+            and not seen[effect["kind"], effect["key"]]
         ]
 
     def settled_by(self, doubt: Doubt, decided: set[tuple[str, int]]) -> str | None:

@@ -8,6 +8,7 @@ import pytest
 
 from machines.demo.scenarios import SCENARIOS
 from tests.crash.demo_runs import crash_tool
+from tools.careless import WRONGS
 
 COUNT = re.compile(r"^(?P<claim>[a-z][^:]*): (?P<found>\d+)$", re.MULTILINE)
 OF_ALL = {
@@ -16,11 +17,11 @@ OF_ALL = {
     "events run twice, or trails that do not hang together",
     "commands refused",
 }
-OF_EFFECTS = {
+WITHOUT_DOUBT = {
     "calls that left without an intent on disk",
     "effects recorded as done that never happened",
-    "doubts that nobody settled",
 }
+OF_EFFECTS = {*WITHOUT_DOUBT, "doubts that nobody settled"}
 CLAIMS = {
     "checkout": {*OF_ALL, *OF_EFFECTS, "non-idempotent effects repeated"},
     "pool": {
@@ -45,9 +46,56 @@ CLAIMS = {
         "gates that not exactly one approver won",
         "approvers told that they won, and another is on paper",
     },
+    "incident": {
+        *OF_ALL,
+        *WITHOUT_DOUBT,
+        "alerts not paged exactly once",
+        "alerts whose end was not told under their message",
+        "incidents begun by a repeat",
+        "incidents left open",
+    },
+    "triage": {
+        *OF_ALL,
+        *WITHOUT_DOUBT,
+        "tickets that not exactly one person decided",
+        "tickets not answered once, by who decided",
+        "decisions that nobody took",
+    },
+    "etl": {
+        *OF_ALL,
+        "loads at work beside another one",
+        "readings from before the cursor",
+        "prices not written exactly once",
+        "locks that nobody gave back",
+    },
+    "poll": {
+        *OF_ALL,
+        *WITHOUT_DOUBT,
+        "items not handled exactly once",
+        "items handled and not noted",
+        "pages from before the cursor",
+    },
+    "sentinel": {
+        *OF_ALL,
+        *WITHOUT_DOUBT,
+        "revisions left out, or saved twice",
+        "migrations left out, or made twice",
+        "levels that were not handed on",
+        "changes not told exactly once",
+    },
 }
 SHORT = ("--kills", "8", "--seed", "11")
-RUNS = {"checkout": 8, "pool": 3, "reattach": 4, "approval": 3}
+RUNS = {
+    "checkout": 8,
+    "pool": 3,
+    "reattach": 4,
+    "approval": 3,
+    "incident": 5,
+    "triage": 3,
+    "etl": 8,
+    "poll": 3,
+    "sentinel": 8,
+}
 
 
 def found_in(text: str) -> dict[str, int]:
@@ -69,7 +117,7 @@ def test_eight_kills_lose_repeat_and_stop_nothing(scenario: str) -> None:
     assert ended.keys() <= ({"done", "lost"} if scenario == "reattach" else {"done"})
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("scenario", WRONGS)
 def test_an_orchestrator_that_does_it_wrongly_is_caught(scenario: str) -> None:
     """The same loop over one that forgets, repeats or says yes to all finds it: it can fail."""
     runs = RUNS[scenario]
