@@ -15,11 +15,13 @@ approvals.decide("ticket-17", "approve", by="ann", data={"note": "fine"})
 from __future__ import annotations
 
 import builtins
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from snapshots.clock import SystemClock
 from snapshots.codec import persistent
+from snapshots.errors import DecodeError
 from snapshots.limits import DECIDED_TTL_MS, LIST_ROWS_MAX
 from snapshots.storage.refusals import (
     AlreadyDecidedError,
@@ -144,7 +146,24 @@ class Approvals:
             self._open.put(approval.key, approval)
             if decided is not None:
                 self._waiting.put(approval.key, replace(decided, outcome=None))
+            else:
+                self._keep_early(approval)
             return True
+
+    def _keep_early(self, approval: Approval) -> None:
+        """Make a decision that came before its approval one about it, which no time ends.
+
+        Else it could lapse between the gate that it answers and its settling, and a second
+        decision about the same opening would be told that it was taken.
+        """
+        with suppress(DecodeError):  # whoever can read it will settle it
+            early: Decision | None = self._waiting.get(approval.key)
+            if early is None or early.token is not None or early.event not in approval.events:
+                return
+            kept = replace(early, token=approval.token, file=approval.file)
+            self._waiting.put(approval.key, kept)
+            if approval.run_id is None and kept.event not in approval.continuations:
+                self.settle(kept, RECORDED)
 
     def _decided_about(self, approval: Approval) -> Decision | None:
         """Return what was decided about this very opening, refused decisions apart."""
@@ -265,7 +284,7 @@ class Approvals:
     def _conclude(self, decision: Decision, settled: Decision) -> Decision:
         self._decided.put(decision.key, settled, ttl_ms=self._ttl_ms)
         waiting: Decision | None = self._waiting.get(decision.key)
-        if waiting is not None and waiting.token == decision.token:
+        if waiting is not None and _is_the_one(waiting, decision):
             self._waiting.delete(decision.key)
         return settled
 
@@ -302,6 +321,17 @@ class Approvals:
 def is_same(one: Approval | Decision, approval: Approval) -> bool:
     """Whether something is, or is about, this very opening."""
     return (one.token, one.file) == (approval.token, approval.file)
+
+
+def _is_the_one(waiting: Decision, settled: Decision) -> bool:
+    """Whether a decision that waits is the one that was settled, and no later one.
+
+    A host that was stalled may settle once more what its successor has refused, while another
+    decision about the same opening waits.
+    """
+    is_of_opening = settled.token in (None, waiting.token)
+    made, given = ((one.event, one.by, one.decided_ms) for one in (waiting, settled))
+    return is_of_opening and made == given
 
 
 def _is_refused(decision: Decision) -> bool:

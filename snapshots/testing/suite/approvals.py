@@ -220,6 +220,42 @@ class ApprovalBehaviours:
         clock.advance(TTL_MS)
         assert mine.unsettled() == []
 
+    def test_an_early_decision_stays_once_its_gate_has_opened(
+        self, backend: Backend, scope: Scope, clock: ManualClock
+    ) -> None:
+        """Its time was to wait for the gate: behind it nobody else decides the same opening."""
+        mine = approvals(backend, scope, clock)
+        early = mine.decide(KEY, "reject", by="ann", early_ttl_ms=TTL_MS)
+        mine.announce(gate())
+        clock.advance(TTL_MS)
+        with refused("AlreadyDecidedError"):
+            mine.decide(KEY, "approve", by="bob")
+        assert mine.unsettled() == [replace(early, token=gate().token, file=FILE)]
+
+    def test_an_early_decision_on_finished_work_is_recorded(
+        self, backend: Backend, scope: Scope, clock: ManualClock
+    ) -> None:
+        """The request finds it: nothing is left to wait for."""
+        mine = approvals(backend, scope, clock)
+        mine.decide(KEY, "agree", early_ttl_ms=TTL_MS)
+        mine.request(KEY, ("agree", "object"))
+        made = mine.decision(KEY)
+        assert made is not None
+        assert (made.outcome, mine.unsettled(), mine.find(KEY)) == ("recorded", [], None)
+
+    def test_a_decision_that_is_settled_once_more_ends_no_later_one(
+        self, backend: Backend, scope: Scope, clock: ManualClock
+    ) -> None:
+        """A stalled host that refuses again loses nothing that was decided meanwhile."""
+        mine = approvals(backend, scope, clock)
+        mine.announce(gate())
+        first = mine.decide(KEY, "approve", by="ann")
+        mine.settle(first, "refused: no number")
+        clock.advance(1)
+        second = approvals(backend, scope, clock).decide(KEY, "approve", by="bob")
+        mine.settle(first, "refused: no number")
+        assert mine.unsettled() == [second]
+
     def test_a_decision_on_finished_work_is_recorded(
         self, backend: Backend, scope: Scope, clock: ManualClock
     ) -> None:
