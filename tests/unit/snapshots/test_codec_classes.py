@@ -220,7 +220,8 @@ def test_combinations_of_flags_are_stored_by_value() -> None:
     value = Access.READ | Access.RUN
     assert CODEC.to_plain(value)["v"] == 5
     for flags in (value, Access(0), Bits.HIGH | Bits.LOW, Bits(8)):
-        assert back(flags) is flags
+        # Of flags that no member has, older releases of Python make a new object each time.
+        assert (type(back(flags)), back(flags)) == (type(flags), flags)
 
 
 def test_what_is_no_member_is_refused() -> None:
