@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from snapshots.errors import StorageError
 from snapshots.storage.backends.memory.rooms import PLACE
+from snapshots.storage.leasing import Leasing
 from snapshots.storage.workspaces.hints import Hints, place
 from snapshots.storage.workspaces.staging import Staging
 
@@ -36,8 +37,10 @@ _READ_THE_LOG: Final = "read the log"
 _UNCOMMITTED: Final = "a transaction is open in this thread; read before it or behind it"
 
 
-class MemoryWorkspaces:
+class MemoryWorkspaces(Leasing):
     """`Storage` of workspaces in memory."""
+
+    _leases: MemoryLeases
 
     def __init__(self, rooms: Rooms, leases: MemoryLeases, clock: Clock) -> None:
         """Use `rooms`, and the `leases` in them, by `clock`."""
@@ -114,22 +117,6 @@ class MemoryWorkspaces:
             if row.thread == thread and row.seq > after_seq and run in (None, row.run)
         ]
         return sorted(found, key=lambda row: row.seq)[:limit]
-
-    def acquire_lease(self, scope: Scope, name: str, *, ttl_ms: int, holder: str) -> Lease | None:
-        """See `Storage.acquire_lease`."""
-        return self._leases.acquire(scope, name, ttl_ms=ttl_ms, holder=holder)
-
-    def renew_lease(self, lease: Lease, *, ttl_ms: int) -> Lease:
-        """See `Storage.renew_lease`."""
-        return self._leases.renew(lease, ttl_ms=ttl_ms)
-
-    def release_lease(self, lease: Lease) -> bool:
-        """See `Storage.release_lease`."""
-        return self._leases.release(lease)
-
-    def lease(self, scope: Scope, name: str) -> Lease | None:
-        """See `Storage.lease`."""
-        return self._leases.read(scope, name)
 
     def watch(self, scope: Scope, wake: Callable[[], None]) -> Watch:
         """See `Storage.watch`."""

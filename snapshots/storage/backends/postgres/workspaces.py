@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, LiteralString
 
 from snapshots.errors import StorageError
 from snapshots.storage.backends.postgres.listening import NOTIFY, Listener, mark
+from snapshots.storage.leasing import Leasing
 from snapshots.storage.workspaces.rows import EntityRow, HistoryRow, LogRow
 from snapshots.storage.workspaces.staging import Staging
 
@@ -74,8 +75,10 @@ _READ_THE_LOG: Final = "read the log"
 _UNCOMMITTED: Final = "a transaction is open in this thread; read before it or behind it"
 
 
-class PostgresWorkspaces:
+class PostgresWorkspaces(Leasing):
     """`Storage` of workspaces in PostgreSQL."""
+
+    _leases: PostgresLeases
 
     def __init__(self, connections: Connections, leases: PostgresLeases) -> None:
         """Use `connections`, and the `leases` that are reached by them."""
@@ -166,22 +169,6 @@ class PostgresWorkspaces:
             )
             for row in rows
         ]
-
-    def acquire_lease(self, scope: Scope, name: str, *, ttl_ms: int, holder: str) -> Lease | None:
-        """See `Storage.acquire_lease`."""
-        return self._leases.acquire(scope, name, ttl_ms=ttl_ms, holder=holder)
-
-    def renew_lease(self, lease: Lease, *, ttl_ms: int) -> Lease:
-        """See `Storage.renew_lease`."""
-        return self._leases.renew(lease, ttl_ms=ttl_ms)
-
-    def release_lease(self, lease: Lease) -> bool:
-        """See `Storage.release_lease`."""
-        return self._leases.release(lease)
-
-    def lease(self, scope: Scope, name: str) -> Lease | None:
-        """See `Storage.lease`."""
-        return self._leases.read(scope, name)
 
     def watch(self, scope: Scope, wake: Callable[[], None]) -> Watch:
         """See `Storage.watch`; what other processes write gives a hint by NOTIFY."""

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from snapshots.errors import StorageError
+from snapshots.storage.leasing import Leasing
 from snapshots.storage.workspaces.hints import Hints, place
 from snapshots.storage.workspaces.rows import EntityRow, HistoryRow, LogRow
 from snapshots.storage.workspaces.staging import Staging
@@ -59,11 +60,13 @@ _READ_THE_LOG: Final = "read the log"
 _UNCOMMITTED: Final = "a transaction is open on this connection; read before it or behind it"
 
 
-class SqliteWorkspaces:
+class SqliteWorkspaces(Leasing):
     """`Storage` of workspaces in a store's own file, in its transactions and its term.
 
     Inside `store.transaction()` a workspace's transaction becomes a part of it.
     """
+
+    _leases: SqliteLeases
 
     def __init__(self, file: StorageFile, leases: SqliteLeases, clock: Clock) -> None:
         """Use `file`, and the `leases` in it, by `clock`."""
@@ -148,22 +151,6 @@ class SqliteWorkspaces:
             )
             for row in rows
         ]
-
-    def acquire_lease(self, scope: Scope, name: str, *, ttl_ms: int, holder: str) -> Lease | None:
-        """See `Storage.acquire_lease`."""
-        return self._leases.acquire(scope, name, ttl_ms=ttl_ms, holder=holder)
-
-    def renew_lease(self, lease: Lease, *, ttl_ms: int) -> Lease:
-        """See `Storage.renew_lease`."""
-        return self._leases.renew(lease, ttl_ms=ttl_ms)
-
-    def release_lease(self, lease: Lease) -> bool:
-        """See `Storage.release_lease`."""
-        return self._leases.release(lease)
-
-    def lease(self, scope: Scope, name: str) -> Lease | None:
-        """See `Storage.lease`."""
-        return self._leases.read(scope, name)
 
     def watch(self, scope: Scope, wake: Callable[[], None]) -> Watch:
         """See `Storage.watch`; what other connections write gives no hint."""
