@@ -10,7 +10,7 @@ from typing import Any, Final
 from statemachine import State, StateChart
 from statemachine.model import Model
 
-from machines import child
+from machines import child, effect, timeout
 
 STATES: Final = 40
 WORKERS: Final = 40
@@ -84,12 +84,50 @@ class Holder(StateChart[Model]):
     release = holding.to(released)
 
 
-class Pool(StateChart[Model]):
-    """40 charts that lie in one run, declared with the state that invokes them."""
+def pool_of(worker: type[StateChart[Any]], count: int) -> type[StateChart[Model]]:
+    """Return a chart in whose run as many others lie, declared with the state that invokes them."""
 
-    working = State(
-        initial=True, invoke=[child(Holder, id=f"worker{number:02}") for number in range(WORKERS)]
-    )
-    closed = State(final=True)
+    def fill(namespace: dict[str, Any]) -> None:
+        namespace["__module__"] = __name__
+        # As many digits as the last number has: what the run weighs does not depend on who moves.
+        width = len(str(count - 1))
+        workers = [child(worker, id=f"worker{number:0{width}}") for number in range(count)]
+        namespace["working"] = working = State(initial=True, invoke=workers)
+        namespace["closed"] = closed = State(final=True)
+        namespace["close"] = working.to(closed)
 
-    close = working.to(closed)
+    return new_class(f"{worker.__name__}Pool{count}", (StateChart[Model],), exec_body=fill)
+
+
+Pool: Final = pool_of(Holder, WORKERS)
+"""40 charts that lie in one run."""
+
+
+class Waiter(StateChart[Model]):
+    """Keeps what it is told, and has a timer every other time."""
+
+    resting = State(initial=True)
+    waiting = State(invoke=timeout(3_600, on="expire"))
+
+    wait = resting.to(waiting, on="note")
+    go_on = waiting.to(resting, on="note")
+    expire = waiting.to(resting)
+
+    def note(self, values: dict[str, Any]) -> None:
+        """Take the values for those of its model."""
+        vars(self.model).update(values)
+
+
+def nothing(key: str) -> str:
+    """Answer as the world outside would, at once."""
+    return key
+
+
+class Looper(StateChart[Model]):
+    """Goes through one effect again and again: a pass is begun by an event, and ends by itself."""
+
+    resting = State(initial=True)
+    calling = State(invoke=effect(nothing))
+
+    call = resting.to(calling)
+    done_invoke_calling = calling.to(resting)

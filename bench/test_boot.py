@@ -10,13 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from bench.boots import boot_ns, fill, select_ns, waiting_bytes
 from bench.charts import ROUND, Small
-from machines import Host, Machine, open_run
-from machines.shape import shape_bytes
-from snapshots import open_store
-from snapshots.clock import SystemClock
-from snapshots.identifiers import new_run_id
-from snapshots.records import Status
+from machines import Host
 
 if TYPE_CHECKING:
     from bench.beside import Beside
@@ -25,6 +21,7 @@ pytest_plugins = ("bench.beside",)
 
 LIVE = 1_000
 BUILT = 200
+WAITING = 10_000
 FINISHED = 10_000
 
 
@@ -59,36 +56,23 @@ class Boots:
         assert self._loop.run_until_complete(sent) == data["boxes"]
 
 
-def fill(path: Path, *, live: int, finished: int, parked: bool) -> None:
-    """Write a file with live runs of `Small`, and finished rows evenly among them.
+class Selects:
+    """Selects the rows of the live runs of a file, without the blobs, again and again."""
 
-    All have the blob of a run that was started, under their own id.
-    """
-    clock, machine = SystemClock(), Machine(Small)
-    with open_store(path) as store:
-        first = new_run_id(clock)
-        with open_run(store, Small, first):
-            blob = store.load(first).blob
+    def __init__(self, path: Path, live: int) -> None:
+        self.name = f"select of {live:,} rows without blobs"
+        self._path = path
+        self._live = live
 
-        def write(status: Status, *, parked: bool = False) -> None:
-            run_id = new_run_id(clock)
-            store.create(
-                run_id=run_id,
-                machine=machine.name,
-                digest=machine.digest,
-                shape=shape_bytes(Small),
-                blob=blob.replace(first.encode(), run_id.encode()),
-                status=status,
-                parked=parked,
-            )
+    def prepare(self) -> None:
+        """Do nothing: each act opens the file anew."""
 
-        with store.transaction():
-            for _ in range(live - 1):
-                for _ in range(finished // live):
-                    write("done")
-                write("live", parked=parked)
-            for _ in range(finished - finished // live * (live - 1)):
-                write("done")
+    def act(self) -> None:
+        """Select the rows."""
+        select_ns(self._path, self._live)
+
+    def check(self) -> None:
+        """Do nothing: each act has counted its rows."""
 
 
 @contextmanager
@@ -125,3 +109,30 @@ def test_boot_of_runs_that_are_built(tmp_path: Path, beside: Beside) -> None:
     """200 live runs with something in flight, whose charts are built, among 10,000 finished."""
     with boots(tmp_path, live=BUILT, finished=FINISHED, parked=False) as (among, only):
         beside(among, only, rounds=25, turn=5)
+
+
+@pytest.mark.benchmark(group="boot")
+def test_boot_beside_a_select(tmp_path: Path, beside: Beside) -> None:
+    """10,000 live runs that only wait, beside a select of their rows without the blobs."""
+    path = tmp_path / "state.db"
+    fill(path, live=WAITING, finished=0, parked=True)
+    loop = asyncio.new_event_loop()
+    ours = Boots(loop, path, WAITING, f"boot of {WAITING:,} runs that wait")
+    try:
+        beside(ours, Selects(path, WAITING), rounds=30, turn=5)
+    finally:
+        ours.prepare()
+        loop.close()
+
+
+def test_the_arms_boot_what_they_say(tmp_path: Path) -> None:
+    """Both arms count what they found, and a run that waits is held at all."""
+    path = tmp_path / "state.db"
+    fill(path, live=20, finished=50, parked=True)
+    loop = asyncio.new_event_loop()
+    try:
+        assert boot_ns(loop, path, 20) > 0
+    finally:
+        loop.close()
+    assert select_ns(path, 20) > 0
+    assert waiting_bytes(tmp_path, waiting=20) > 0

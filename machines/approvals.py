@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 from machines.arguments import bind
 from machines.errors import DefinitionError
 from machines.gates import Gate, OpenGate, gate
-from machines.names import path_below
+from machines.invoked import is_chart, sources
+from machines.names import every_state, path_below
 from snapshots.codec import load
 from snapshots.errors import InvalidKeyError
 from snapshots.storage.approvals import Approval
@@ -23,6 +24,8 @@ from snapshots.storage.scopes import check_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from statemachine import StateChart
 
     from machines.engine.invocations import Invoke
     from machines.engine.nodes import Node
@@ -69,6 +72,21 @@ def approval(
     plain = gate(*events, key=key, meta=meta, model=model)
     given = {one.name: getattr(plain, one.name) for one in fields(plain) if one.init}
     return ApprovalGate(**given, correlation=correlation)
+
+
+def opens_approvals(chart: type[StateChart[Any]]) -> bool:
+    """Whether a chart, or one that it may invoke, has a state that waits for an approval."""
+    waiting, seen = [chart], {chart}
+    while waiting:
+        for state in every_state(list(waiting.pop().states)):
+            for source in sources(state):
+                if isinstance(source, ApprovalGate):
+                    return True
+                below: Any = source if is_chart(source) else getattr(source, "chart", None)
+                if is_chart(below) and below not in seen:
+                    seen.add(below)
+                    waiting.append(below)
+    return False
 
 
 def approvals_in(run_id: str, file: str, root: bytes) -> tuple[Approval, ...]:

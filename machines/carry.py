@@ -79,6 +79,8 @@ def storage_effect(
 ) -> StorageEffect:
     """Return what a state invokes to use the storage, with a plain function that may be repeated.
 
+    `fn` is given what it names, as an effect's is: `state_of(machine)` is its way to the storage.
+    `kind` names the effect in the ledger, `result_types` are the classes of what it returns.
     It is called on the loop of a host whose storage is its file or memory, else in a thread; and
     again, with growing pauses, while the storage cannot be reached.
     """

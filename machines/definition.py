@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, is_dataclass
 from enum import Enum
 from inspect import Parameter, signature
 from typing import Any, cast, get_args, get_type_hints
+from weakref import WeakKeyDictionary
 
 from statemachine import StateChart
 from statemachine.mixins import MachineMixin
@@ -55,6 +56,8 @@ class Machine:
     migrations: Sequence[Migration] = field(default=(), kw_only=True)
     codec: Codec = field(init=False, compare=False, repr=False)
     models: Mapping[str, type] = field(init=False, compare=False, repr=False)
+    outlines: dict[Any, bytes] = field(default_factory=dict, init=False, compare=False, repr=False)
+    """What charts of one class in one configuration have in common, as JSON; see `capturing`."""
 
     def __post_init__(self) -> None:
         """Fill what follows from the chart, and refuse what cannot be kept alive."""
@@ -146,6 +149,12 @@ Chart = type[StateChart[Any]] | Machine
 """A chart class, or what a host is told about it."""
 
 
+_PARAMETERS: WeakKeyDictionary[type[StateChart[Any]], tuple[frozenset[str], bool]] = (
+    WeakKeyDictionary()
+)
+# A cache of a pure function of an immutable class; it holds nothing that outlives the class.
+
+
 def parameters_of(chart: type[StateChart[Any]]) -> Mapping[str, Parameter]:
     """Return the parameters of a chart's constructor."""
     found = dict(signature(chart.__init__).parameters)
@@ -160,8 +169,13 @@ def takes_model(chart: type[StateChart[Any]]) -> bool:
 
 def takes(chart: type[StateChart[Any]], name: str) -> bool:
     """Whether the chart's constructor can be given something by this name."""
-    found = parameters_of(chart)
-    return name in found or any(p.kind is Parameter.VAR_KEYWORD for p in found.values())
+    known = _PARAMETERS.get(chart)
+    if known is None:
+        found = parameters_of(chart)
+        is_open = any(p.kind is Parameter.VAR_KEYWORD for p in found.values())
+        known = _PARAMETERS[chart] = frozenset(found), is_open
+    names, is_open = known
+    return is_open or name in names
 
 
 def needs(chart: type[StateChart[Any]]) -> list[str]:

@@ -16,6 +16,7 @@ MachinesError(Exception)
 ├── RunFinishedError           a run that takes nothing more
 ├── HostLockedError            another host holds the file
 ├── HostStoppedError           the host takes no new work
+├── HostOptionError            a host is told something that cannot be
 ├── NeedsLoopError             work that only a host with an event loop can do
 ├── MicrostepLimitError        a chart that never comes to rest
 └── ItemRefusedError, WorkerStoppedError, of `machines.charts.pool`
@@ -243,6 +244,18 @@ class HostStoppedError(MachinesError):
             f"the host on {path!r} has stopped ({reason}); open a new host",
             path=path,
             reason=reason,
+        )
+
+
+class HostOptionError(MachinesError):
+    """A host is given an option whose value cannot be."""
+
+    def __init__(self, option: str, value: object, expected: str) -> None:
+        super().__init__(
+            f"Host({option}={value!r}): expected {expected}; leave it out for the default",
+            option=option,
+            value=value,
+            expected=expected,
         )
 
 

@@ -7,9 +7,13 @@ not unique in its chart: such a state is `<parent>#<n>`, n being its place among
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
+
+from statemachine.orderedset import OrderedSet
+
+from machines.limits import CONFIGURATIONS_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,6 +32,20 @@ class Names:
     """`id(state)` of each state of the class → its name."""
     states: dict[str, State]
     """Name → state of the class, history states included."""
+
+    shown: dict[Any, list[str]] = field(default_factory=dict, compare=False, repr=False)
+    """The names of active states by their values, of some configurations."""
+
+    def active(self, chart: StateChart[Any]) -> list[str]:
+        """Return the names of a chart's active states; the list is not to be changed."""
+        held = chart.current_state_value
+        key = tuple(held) if type(held) is OrderedSet else held
+        known = self.shown.get(key)
+        if known is None:
+            if len(self.shown) >= CONFIGURATIONS_MAX:
+                self.shown.clear()
+            known = self.shown[key] = [self.name(state) for state in chart.configuration]
+        return known
 
     def name(self, state: State) -> str:
         """Return the name of a state of the class, or of its proxy in an instance."""

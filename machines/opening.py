@@ -270,7 +270,7 @@ def _restored(header: RunHeader, decision: Decision, made: MakeRun) -> Run:
     run = migrate(header, value, machine, decision.steps, made)
     if not run.tree.is_sync:
         raise NeedsLoopError(machine.name, "has coroutine callbacks")
-    gone = ask(machine, run.run_id, machine.codec.decode(run.as_stored().blob))
+    gone = ask(machine, run.run_id, run.as_value())
     if gone is not None and gone.error is not None:
         raise gone.error
     run.write()

@@ -16,14 +16,16 @@ LiveOccurrenceError. `start` looks before it starts.
 
 from __future__ import annotations
 
+import asyncio
 import threading
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Final
 
 from machines.carry import Carry, StorageEffect, storage_effect
+from machines.limits import ASKED_S_MAX
 from machines.state import run_of, storage_of
 from snapshots.errors import RunNotFoundError
 from snapshots.identifiers import check_run_id, new_run_id
-from snapshots.opening import open_store
 from snapshots.storage import Scope
 from snapshots.storage.contracts import Contract, Judge, Migrate
 from snapshots.storage.refusals import LiveOccurrenceError
@@ -91,7 +93,8 @@ class Sentinel:
 
         def load(ctx: Context) -> Carried | None:
             run = run_of(ctx.machine)
-            claim(self, storage_of(ctx.machine), run.run_id, _Runs(run.store, run.tree.thread))
+            runs = _Runs(run.store, run.tree.thread, post=run.post)
+            claim(self, storage_of(ctx.machine), run.run_id, runs)
             return self.carry.of(ctx).load(self.key)
 
         kind = id or f"{self.contract.id}.load"
@@ -144,7 +147,8 @@ class Sentinel:
         Raises LiveOccurrenceError, and what `Host.start` raises.
         """
         chosen = new_run_id(host.clock) if run_id is None else check_run_id(run_id)
-        runs = _Runs(host.store, threading.get_ident(), host.is_live)
+        post = asyncio.get_running_loop().call_soon_threadsafe
+        runs = _Runs(host.store, threading.get_ident(), known=host.is_live, post=post)
         await host.with_storage(lambda: claim(self, host.storage, chosen, runs))
         return await host.start(machine, input, run_id=chosen)
 
@@ -159,21 +163,38 @@ class _Runs:
         self,
         store: SnapshotStore,
         thread: int | None,
+        *,
         known: Callable[[str], bool] = lambda _: False,
+        post: Callable[[Callable[[], object]], object],
     ) -> None:
+        """Ask `known` first; `post` has a function called on the `thread` of the store."""
         self._store = store
         self._thread = thread
         self._known = known
-        self.file = store.path
+        self._post = post
+        self.path = store.path
+        self.identity = store.identity
 
     def is_live(self, run_id: str) -> bool:
+        if threading.get_ident() == self._thread:
+            return self._look(run_id)
+        answer: Future[bool] = Future()
+
+        def look() -> None:
+            try:
+                answer.set_result(self._look(run_id))
+            except Exception as error:  # noqa: BLE001 - who asked is on another thread, and gets it there
+                answer.set_exception(error)
+
+        # Only there is it known which runs are about to begin, and whose a store in memory is.
+        self._post(look)
+        return answer.result(ASKED_S_MAX)
+
+    def _look(self, run_id: str) -> bool:
         if self._known(run_id):
             return True
         try:
-            if threading.get_ident() == self._thread:
-                return self._store.load(run_id).header.status == "live"
-            with open_store(self.file, read_only=True) as store:
-                return store.load(run_id).header.status == "live"
+            return self._store.load(run_id).header.status == "live"
         except RunNotFoundError:
             return False
 
@@ -183,10 +204,10 @@ def claim(sentinel: Sentinel, backend: Backend, run_id: str, runs: _Runs) -> Non
     state = sentinel._state(backend)  # noqa: SLF001 - of this module
     claims, schedule = state.part("claim"), sentinel.schedule_id
     # A file that lies elsewhere tomorrow still knows its own runs.
-    file = "" if backend.path == runs.file else runs.file
+    file = "" if backend.path == runs.path else runs.identity
     with state.transaction():
         found = claims.get(schedule) or {"run": run_id}
         is_own = found["run"] == run_id
         if not is_own and (found["file"] != file or runs.is_live(found["run"])):
-            raise LiveOccurrenceError(schedule, found["run"], found["file"] or runs.file)
+            raise LiveOccurrenceError(schedule, found["run"], found["file"] or runs.path)
         claims.put(schedule, {"run": run_id, "file": file})

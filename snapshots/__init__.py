@@ -2,6 +2,8 @@
 
 from snapshots.clock import Clock, SystemClock
 from snapshots.codec import Codec, Fragment, persistent
+from snapshots.database.backup import Backup
+from snapshots.database.errors import TargetExistsError
 from snapshots.errors import (
     AmbiguousRunError,
     CodecError,
@@ -46,10 +48,11 @@ from snapshots.records import (
     StoredRun,
     StoreStats,
 )
-from snapshots.store import SnapshotStore, SqliteSnapshotStore
+from snapshots.store import SnapshotStore, SqliteSnapshotStore, backup
 
 __all__ = [
     "AmbiguousRunError",
+    "Backup",
     "Clock",
     "Codec",
     "CodecError",
@@ -93,7 +96,9 @@ __all__ = [
     "StoreStats",
     "StoredRun",
     "SystemClock",
+    "TargetExistsError",
     "UnsupportedSqliteError",
+    "backup",
     "open_storage",
     "open_store",
     "persistent",

@@ -380,10 +380,9 @@ class InvalidTtlError(SnapshotsError):
     def __init__(self, ttl_ms: int, least_ms: int = 1) -> None:
         self.ttl_ms = ttl_ms
         self.least_ms = least_ms
-        super().__init__(
-            f"a time to live of {ttl_ms} ms is refused: expected at least {least_ms}; leave it"
-            " out for a value that does not expire"
-        )
+        hint = "; leave it out for a value that does not expire" if least_ms == 1 else ""
+        expected = f"expected a whole number from {least_ms}{hint}"
+        super().__init__(f"a time to live of {ttl_ms!r} ms is refused: {expected}")
 
 
 class ExtraNotInstalledError(SnapshotsError):

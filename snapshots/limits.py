@@ -18,7 +18,12 @@ BLOB_ENDING_BYTES_MAX: Final = 64 * KIB
 FIND_RUNS_MAX: Final = 20
 HEADERS_ROWS_MAX: Final = 1_000
 LIVE_SLICE_ROWS: Final = 32
-SWEEP_SLICE_ROWS: Final = 50
+SURVEY_SLICE_ROWS: Final = 250
+# Enough for the inner pages of a file with millions of runs: a survey reads each other page once.
+SURVEY_CACHE_BYTES_MAX: Final = 256 * KIB
+SWEEP_SLICE_ROWS: Final = 100
+# A slice ends sooner where rows are long: a deletion walks through all pages of a row.
+SWEEP_SLICE_BYTES: Final = 64 * KIB
 RETENTION_DAYS: Final = 7
 RETENTION_MS: Final = RETENTION_DAYS * 24 * 60 * 60 * 1000
 
@@ -26,7 +31,7 @@ MAILBOX_SLICE_ROWS: Final = 100
 MAILBOX_DATA_BYTES_MAX: Final = MIB
 MAILBOX_SETTLED_DAYS: Final = 1
 MAILBOX_SETTLED_MS: Final = MAILBOX_SETTLED_DAYS * 24 * 60 * 60 * 1000
-MAILBOX_SWEEP_ROWS: Final = 50
+MAILBOX_SWEEP_ROWS: Final = 100
 MAILBOX_DELIVERY_CHARS_MAX: Final = 200
 
 # orjson gives up at 254 nested containers, and a tagged value takes two of them.
@@ -101,10 +106,25 @@ BUSY_TIMEOUT_MS: Final = 500
 OPEN_PATIENCE_MS: Final = 10_000
 OPEN_RETRY_MS_MAX: Final = 50
 CHECKPOINT_PAGES: Final = 1_000
-CHECKPOINT_CATCH_UPS_MAX: Final = 2
-WAL_BYTES_MAX: Final = 16 * MIB
+CHECKPOINT_CATCH_UPS_MAX: Final = 4
+# What may be left of the log when the gate is closed to copy it.
+CHECKPOINT_REST_PAGES: Final = 32
+# About how long the log is when it is started anew: with almost each checkpoint of a busy writer,
+# so that beside a sweep, which writes as much as the saves, the stalls are no longer than without.
+WAL_RESTART_BYTES: Final = 4 * MIB
+# From this length on a writer waits for the checkpoint under way, and how long at most.
+WAL_BYTES_MAX: Final = 37 * MIB // 2
+WAL_FULL_WAIT_MS: Final = 1_000
 CHECKPOINT_IDLE_MS: Final = 1_000
 # An idle log below this is left alone: restarting it costs the next save a sync.
 WAL_IDLE_BYTES: Final = MIB
+# How often a backup says how far it is, and how many of SQLite's own steps pass between looks.
+BACKUP_PROGRESS_MS: Final = 100
+BACKUP_PROGRESS_STEPS: Final = 500
+# How often a backup tries to get its file while others remove what was left of earlier ones.
+BACKUP_CREATE_TRIES_MAX: Final = 10
+CANVAS_BYTES_MIN: Final = 3_000
+"""From what length on a blob has room in it, so that its parts keep their places: a shorter one
+lies in one page, which is logged whole anyway."""
 TRAIL_ENTRIES_MAX: Final = 64
 TRAIL_EVENT_CHARS_MAX: Final = 200

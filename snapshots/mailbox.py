@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from snapshots import limits
 from snapshots.clock import SystemClock
+from snapshots.database.slices import fitting
 from snapshots.errors import InvalidKeyError, LimitError
 from snapshots.records import MailboxEntry, PendingEntry
 from snapshots.store.reading import text_of
@@ -47,6 +48,9 @@ select id, cast(run_id as blob), cast(kind as blob), ifnull(substr(data, 1, ?), 
   cast(delivery as blob), created_ms, cast(outcome as blob), settled_ms
 from mailbox where id = ?"""
 SETTLE: Final = "update mailbox set outcome = ?, settled_ms = ? where id = ? and outcome is null"
+SWEPT: Final = """
+select length(data) from mailbox indexed by mailbox_settled where settled_ms < ?
+order by settled_ms limit ?"""
 SWEEP: Final = """
 delete from mailbox where id in
   (select id from mailbox indexed by mailbox_settled where settled_ms < ?
@@ -119,11 +123,13 @@ class Mailbox:
     def sweep(self, before_ms: int, *, slice_rows: int = limits.MAILBOX_SWEEP_ROWS) -> int:
         """Delete a slice of the entries that were settled before `before_ms`: how many they were.
 
-        One transaction; call it until it returns less than `slice_rows`. Raises `FencedError`.
+        One transaction; call it until it returns 0. A slice that would hold more than
+        `SWEEP_SLICE_BYTES` has fewer rows. Raises `FencedError`.
         """
         with self._database.writing("sweep of the mailbox"):
             self._store.require_term()
-            self._database.run(SWEEP, (before_ms, slice_rows))
+            rows = fitting(self._database.rows("sweep", SWEPT, (before_ms, slice_rows)))
+            self._database.run(SWEEP, (before_ms, rows))
             return self._database.changes()
 
 

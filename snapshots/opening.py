@@ -57,7 +57,7 @@ def open_store(
 def open_storage(
     place: str | os.PathLike[str] | SqliteSnapshotStore, *, clock: Clock | None = None
 ) -> Backend:
-    """Open keyed state, leases and carry state in a place; close it, or use `with`.
+    """Open keyed state, leases, carry state and workspaces in a place; close it, or use `with`.
 
     `place` is `memory:`, which ends with the handle; a path or `sqlite:///path` (so that
     `sqlite:////data/state.db` is absolute), a file of runs that is created if there is none; an

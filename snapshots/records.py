@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal, get_args
+from typing import Final, Literal, NamedTuple, get_args
 
 Status = Literal["live", "done", "failed", "error", "cancelled", "lost", "drifted"]
 STATUSES: Final[tuple[Status, ...]] = get_args(Status)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunHeader:
+class RunHeader(NamedTuple):
     """All of a stored run but its blob; the key and the revision that a save must name.
 
     `row` is the row's key in the file. `revision` counts the writes of the row from 2^33.
     `due_ms` is the nearest timer, `limits.NO_TIMER_MS` if there is none. `ended_ms` is None
     while the run is live. A `parked` run only waits: nothing is in flight.
+
+    Each save makes one, and a named tuple is made in a sixth of the time of a frozen dataclass.
     """
 
     row: int
@@ -38,6 +39,30 @@ class StoredRun:
 
     header: RunHeader
     blob: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingRuns:
+    """Live runs of one machine in one shape that only wait: what is kept of them until an event.
+
+    `due_ms` says when the nearest timer is due, by run id, of those that have one.
+    """
+
+    machine: str
+    digest: str
+    run_ids: list[str]
+    due_ms: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveRows:
+    """A slice of the live rows: runs that only wait, and the others.
+
+    `active` has the others' run ids by their rows.
+    """
+
+    waiting: tuple[WaitingRuns, ...]
+    active: dict[int, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -155,9 +155,20 @@ _WORKSPACES: Final = (
     "pragma user_version = 4",
 )
 
+# Whose line it is: a thread's name, nothing for one that is for every thread, null for one that
+# is for none. The rule is `snapshots.storage.workspaces.rules.delivered_to`; one that changes
+# takes a step here.
+_AUDIENCES: Final = (
+    """alter table workspace_log add column audience text generated always as (
+  case when kind in ('artifact.created', 'artifact.changed', 'proposal.made',
+    'proposal.accepted', 'proposal.rejected') then '' else thread end) virtual""",
+    "create index workspace_audience on workspace_log(workspace, audience, seq)",
+    "pragma user_version = 5",
+)
+
 # Step n takes a file from schema n - 1 to n and ends with the record of it. A released step
 # is never edited: files that it made are out there.
-STEPS: Final[tuple[tuple[str, ...], ...]] = (_FIRST, _MAILBOX, _STORAGE, _WORKSPACES)
+STEPS: Final[tuple[tuple[str, ...], ...]] = (_FIRST, _MAILBOX, _STORAGE, _WORKSPACES, _AUDIENCES)
 SCHEMA_VERSION: Final = len(STEPS)
 
 _READ_VERSION: Final = "select user_version from pragma_user_version"

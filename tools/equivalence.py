@@ -3,9 +3,10 @@
     python tools/equivalence.py --charts N --seed S
     python tools/equivalence.py --ablate [--charts N --seed S]
 
-Each random chart gets a random script of events, and all named charts theirs. `--ablate` leaves
-each item of a snapshot out in turn and says which charts noticed: a table; an item that nobody
-misses is a failure. Exit code 1 on any difference.
+Each random chart gets a random script of events, and all named charts theirs. The durable one runs
+it by plans and without them, and must save the same bytes. `--ablate` leaves each item of a
+snapshot out in turn and says which charts noticed: a table; an item that nobody misses is a
+failure. Exit code 1 on any difference.
 """
 
 from __future__ import annotations
@@ -26,12 +27,14 @@ from typing import TYPE_CHECKING, Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from machines.engine import fast
 from tools.charts import build, generate, plain
 from tools.charts.durable import EVERYWHERE, NOWHERE, DurableRun, Where
 from tools.charts.named import named_charts
 
 if TYPE_CHECKING:
     from tools.charts.spec import Step, Subject
+    from tools.charts.trace import Trace
 
 PLACES = {
     "before the invokes": Where(before=True),
@@ -52,10 +55,14 @@ class Case:
     refused: bool = False
     """Whether the process after a restart must refuse it."""
 
-    def run(self, where: Where, ablate: Any = None) -> Any:
-        """Run the case on the durable engine."""
+    def run(
+        self, where: Where, ablate: Any = None, *, plans: bool = True
+    ) -> tuple[Trace, DurableRun]:
+        """Run the case on the durable engine; without restarts, what is saved is kept."""
         run = DurableRun(self.subject, self.make, where, ablate, self.remake)
-        return run.play(self.script), run
+        run.keeps_blobs = where is NOWHERE
+        with fast.enabled(plans):
+            return run.play(self.script), run
 
 
 def random_cases(charts: int, seed: int) -> Iterator[Case]:
@@ -82,6 +89,8 @@ class Tally:
     with_plain: int = 0
     runs: int = 0
     restarts: int = 0
+    planned: int = 0
+    """Events that were run by plans."""
     differences: list[str] = field(default_factory=list)
 
     def add(self, other: Tally) -> None:
@@ -90,20 +99,21 @@ class Tally:
         self.with_plain += other.with_plain
         self.runs += other.runs
         self.restarts += other.restarts
+        self.planned += other.planned
         self.differences += other.differences
 
     def __str__(self) -> str:
         return (
             f"{self.charts} charts, {self.with_plain} also against the library's own engine, "
-            f"{self.runs} runs, {self.restarts} restarts: {len(self.differences)} differences"
+            f"{self.runs} runs, {self.restarts} restarts, {self.planned} events by plans: "
+            f"{len(self.differences)} differences"
         )
 
 
 def compare(case: Case, tally: Tally) -> None:
     """Run a case in every way and note the differences."""
     tally.charts += 1
-    ours, _ = case.run(NOWHERE)
-    tally.runs += 1
+    ours = _run_both_ways(case, tally)
     if case.subject.comparable_with_plain:
         library = plain.run(case.make(), case.subject, case.script)
         if not library.ties:
@@ -122,6 +132,19 @@ def compare(case: Case, tally: Tally) -> None:
             _note(tally, case, place, "a changed engine kind was not refused")
         elif not case.refused:
             _note(tally, case, place, ours.difference(restarted))
+
+
+def _run_both_ways(case: Case, tally: Tally) -> Trace:
+    """Run a case by plans and without them, and return what it showed by plans."""
+    ours, by_plans = case.run(NOWHERE)
+    others, without = case.run(NOWHERE, plans=False)
+    tally.runs += 2
+    tally.planned += sum(by_plans.planned.values())
+    assert not any(without.planned.values()), f"{case.name} has plans although it may not"
+    _note(tally, case, "without plans", ours.difference(others))
+    if by_plans.blobs != without.blobs:
+        _note(tally, case, "without plans", "other bytes were saved")
+    return ours
 
 
 def _note(tally: Tally, case: Case, place: str, difference: str | None) -> None:

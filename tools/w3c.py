@@ -4,8 +4,9 @@
 
 A document passes if it comes to rest in its state `pass`. What the library's own engine passes
 plain is the measure; the durable engine must pass the same without a restart and with one at every
-macrostep boundary, before and after the invokes begin, with the sync and the async engine. One line
-`mode: N of M` a mode; exit code 1 if any N is not M.
+macrostep boundary, before and after the invokes begin, with the sync and the async engine. In each
+mode the sync engine runs by plans and without them, and both must go through the same states. One
+line `mode: N of M` a mode; exit code 1 if any N is not M.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import sys
 import threading
 import time
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,12 +28,15 @@ from statemachine.io import load
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from machines.definition import Machine
+from machines.engine import fast
 from tools.harness import Bench
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from statemachine import StateChart
+
+    from machines.engine.tree import Tree
 
 PLAIN_S = 4
 """How long the library's own engine may take over one document, in seconds."""
@@ -105,18 +110,39 @@ def _wait(done: Callable[[], bool]) -> None:
         time.sleep(0.005)
 
 
-def durable(path: Path, where: dict[str, Any], *, asynchronous: bool) -> tuple[bool, int]:
-    """Run a document under the durable engine; return whether it passed, and its restarts."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What one run of a document came to."""
+
+    passed: bool
+    restarts: int
+    steps: tuple[tuple[str, tuple[str, ...]], ...]
+    """At each boundary, each chart's path and active states."""
+
+
+def durable(
+    path: Path, where: dict[str, Any], *, asynchronous: bool, plans: bool = True
+) -> Outcome:
+    """Run a document under the durable engine."""
     chart = document(path, asynchronous=asynchronous)
     bench = Bench(Machine(chart), asynchronous=asynchronous, **where)
+    steps: list[tuple[str, tuple[str, ...]]] = []
+
+    def look(tree: Tree) -> None:
+        assert tree.root is not None
+        steps.extend((node.path, tuple(node.shown_now())) for node in tree.root.walk())
+
+    bench.on_boundary = look
 
     async def script() -> None:
         bench.begin()
         await bench.settle()
 
-    asyncio.run(script())
+    with fast.enabled(plans):
+        asyncio.run(script())
     assert bench.tree.root is not None
-    return passed(bench.tree.root.chart), bench.restarts
+    ended = passed(bench.tree.root.chart)
+    return Outcome(passed=ended, restarts=bench.restarts, steps=tuple(steps))
 
 
 def main(folder: Path) -> int:
@@ -149,13 +175,18 @@ def _mode(
     for path in paths:
         try:
             with quiet():
-                ok, restarts = durable(path, where, asynchronous=asynchronous)
+                found = durable(path, where, asynchronous=asynchronous)
+                other = found
+                if not asynchronous:
+                    other = durable(path, where, asynchronous=False, plans=False)
         except Exception as error:  # noqa: BLE001 - every failure is reported by its document
             bad.append((path.stem, f"{type(error).__name__}: {error}"))
             continue
-        good, total = good + ok, total + restarts
+        ok = found.passed and found == other
+        good, total = good + ok, total + found.restarts
         if not ok:
-            bad.append((path.stem, "did not reach its state 'pass'"))
+            missed = "did not reach its state 'pass'"
+            bad.append((path.stem, "goes another way without plans" if found.passed else missed))
     return good, total, bad
 
 

@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from statemachine import StateChart
 from statemachine.model import Model
+from statemachine.orderedset import OrderedSet
 from statemachine.state import InstanceState
 
 from machines.binding.documents import stored
 from machines.engine.turns import INITIAL
 from machines.errors import DefinitionError, IllegalConfigurationError
+from machines.limits import OUTLINES_MAX
+from snapshots.codec import load
 from snapshots.codec.classes import slots_of
 from snapshots.errors import EncodeError
 from snapshots.layout import join, quote
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from machines.engine.nodes import Arrival, Node
     from machines.engine.queues import Queued
     from machines.engine.tree import Tree
+    from machines.engine.turns import DurableEngine
     from machines.names import Names
     from snapshots.ledgers.timers import Timer
 
@@ -43,38 +47,50 @@ Value = dict[str, Any]
 
 
 def tree_fields(tree: Tree, machine: Machine) -> dict[str, bytes]:
-    """Return the parts of a blob that hold a tree, as JSON: root, turn, between, timers, clock."""
+    """Return the parts of a blob that hold a tree, as JSON: its charts, then what is beside them.
+
+    Raises as `encode_moved` does.
+    """
     assert tree.root is not None
-    _refuse_shared_models(tree.root, machine)
+    encode_moved(tree, machine)
+    return {"root": node_bytes(tree.root), **beside_charts(tree, machine)}
+
+
+def beside_charts(tree: Tree, machine: Machine) -> dict[str, bytes]:
+    """Return what a tree holds beside its charts, as JSON: turn, between, timers, clock."""
+    fields: dict[str, bytes] = {}
     encode = machine.codec.encode
-    fields = {"root": node_bytes(tree.root, machine, "root")}
-    if tree.turn:
-        fields["turn"] = encode([node.path for node in tree.turn])
-        between = tree.turn[0].engine.between
+    if turn := tree.turn:
+        is_root = turn[0] is tree.root and len(turn) == 1
+        fields["turn"] = b'[""]' if is_root else encode([node.path for node in turn])
+        between = turn[0].engine.between
         if between is not None:
             fields["between"] = b"true" if between else b"false"
     if tree.timers.items:
         fields["timers"] = encode([read_timer(timer) for timer in tree.timers], root="timers")
-    fields["clock"] = encode({"seq": tree.seq, "stamp": tree.stamp})
+    fields["clock"] = b'{"seq":%d,"stamp":%d}' % (tree.seq, tree.stamp)
     return fields
 
 
-def node_bytes(node: Node, machine: Machine, root: str) -> bytes:
-    """Return a chart and the charts below it as JSON, encoding only what moved."""
-    if node.fragment is None:
-        node.fragment = machine.codec.encode(read_node(node, machine), root=root)
-    if not node.children:
-        return node.fragment
-    below = b",".join(
-        quote(key) + b":" + node_bytes(child, machine, f"{root}.children.{key}")
-        for key, child in node.children.items()
-    )
-    return b'%b,"children":{%b}}' % (node.fragment[:-1], below)
+def encode_moved(tree: Tree, machine: Machine) -> list[Node]:
+    """Encode the charts of a tree that moved since it was saved last, and return them.
 
-
-def tree_bytes(tree: Tree, machine: Machine) -> bytes:
-    """Return a tree as one JSON object."""
-    return join(tree_fields(tree, machine))
+    Raises EncodeError for a value that could not come back, DefinitionError for a model that two
+    charts share, IllegalConfigurationError for a configuration without a leaf.
+    """
+    moved = []
+    has_other_models = False
+    for node in tree.moved:
+        if node.is_attached:
+            moved.append(node)
+            if node.fragment is None:
+                node.fragment = encode_node(node, machine)
+                (tree.busy.discard if node.idle else tree.busy.add)(node)
+            if node.model_seen is not node.chart.model:
+                node.model_seen, has_other_models = node.chart.model, True
+    if has_other_models and tree.root is not None and tree.root.children:
+        _refuse_shared_models(tree.root, machine)
+    return moved
 
 
 def _refuse_shared_models(root: Node, machine: Machine) -> None:
@@ -87,39 +103,146 @@ def _refuse_shared_models(root: Node, machine: Machine) -> None:
         )
 
 
+def node_bytes(node: Node) -> bytes:
+    """Return a chart and the charts below it as JSON; all of them are encoded."""
+    assert node.fragment is not None, f"chart {node.path!r} moved and was not encoded"
+    if not node.children:
+        return node.fragment
+    below = b",".join(quote(key) + b":" + node_bytes(child) for key, child in node.children.items())
+    return b'%b,"children":{%b}}' % (node.fragment[:-1], below)
+
+
+def tree_bytes(tree: Tree, machine: Machine) -> bytes:
+    """Return a tree as one JSON object."""
+    return join(tree_fields(tree, machine))
+
+
+def encode_node(node: Node, machine: Machine) -> bytes:
+    """Return what a snapshot holds of one chart, without the charts below it, as JSON."""
+    outline = outline_of(node, machine)
+    value = _read_inside(node, machine)
+    node.idle = is_idle(node.engine)
+    try:
+        inside = machine.codec.encode(value)
+    except EncodeError:
+        machine.codec.encode(value, root=_root_of(node))  # the same once more, to say where
+        raise
+    return b"%b,%b" % (outline[:-1], inside[1:]) if value else outline
+
+
+def is_idle(engine: DurableEngine) -> bool:
+    """Whether a chart only waits: nothing is queued, to be begun, or under way outside."""
+    if engine.external_queue.items or engine.invokes.marked:
+        return False
+    for invoke in engine.invokes.active.values():
+        if invoke.live and invoke.kind in ("call", "effect"):
+            return False
+    return True
+
+
 def read_node(node: Node, machine: Machine) -> Value:
     """Return what a snapshot holds of one chart, without the charts below it."""
-    chart, engine, names, root = node.chart, node.engine, node.names, _root_of(node)
-    value: Value = {
+    outline: Value = load(outline_of(node, machine))
+    return outline | _read_inside(node, machine)
+
+
+def outline_of(node: Node, machine: Machine) -> bytes:
+    """Return the part of a snapshot that a chart has in common with others of its class, as JSON.
+
+    It is a function of few things, and kept by them.
+    """
+    chart, engine, outlines = node.chart, node.engine, machine.outlines
+    model = chart.model
+    held = chart.current_state_value
+    queue = engine.external_queue.items
+    started = not (queue and any(item.trigger.event == INITIAL for item in queue))
+    key = (
+        *(node.cls, type(model), chart.state_field, engine.is_async, engine.running, started),
+        tuple(held) if type(held) is OrderedSet else held,
+    )
+    known = outlines.get(key)
+    if known is not None:
+        return known
+    check_configuration(node, machine)
+    plain = {
         "class": node.cls.__name__,
         "engine": "async" if engine.is_async else "sync",
         "status": "active" if engine.running else "finished",
-        "started": not any(q.trigger.event == INITIAL for q in engine.external_queue.items),
-        "start": start_of(chart, names),
-        "configuration": [names.name(state) for state in chart.configuration],
-        "history": {
-            name: [names.name(s) for s in chart.history_values[state.id]]
-            for name, state in names.states.items()
-            if state.id in chart.history_values and state.is_history
-        },
-        "queue": [read_queued(item) for item in engine.external_queue.items],
-        "pending": [read_marked(mark) for mark in engine.invokes.marked],
-        "invokes": [read_invoke(invoke) for invoke in engine.invokes.active.values()],
-        "spawned": engine.invokes.spawned,
-        "floors": engine.invokes.floors,
-        "final": _name_or_none(names, engine._root_parallel_final_pending),
-        "context": stored(fields_of(chart.model, chart.state_field)),
-        "model": model_name(chart.model, machine, root),
-        "attributes": own_attributes(chart, machine.transient, root),
-        "init": node.init,
+        "started": started,
+        "configuration": node.names.active(chart),
+        "model": model_name(model, machine, _root_of(node)),
         "state_field": None if chart.state_field == "state" else chart.state_field,
-        "shared": node.shared.as_value() if node.shared is not None else None,
+    }
+    if len(outlines) >= OUTLINES_MAX:
+        outlines.clear()
+    outline = outlines[key] = machine.codec.encode(_without_empty(plain))
+    return outline
+
+
+def _read_inside(node: Node, machine: Machine) -> Value:
+    """Return what is a chart's own; what is empty is left out."""
+    chart, engine = node.chart, node.engine
+    invokes = engine.invokes
+    value: Value = {"spawned": invokes.spawned}
+    if engine.external_queue.items or invokes.marked or invokes.active or invokes.floors:
+        value |= _read_work(engine)
+    if attributes := own_attributes(chart, machine.transient, node):
+        value["attributes"] = attributes
+    if (
+        chart.history_values
+        or engine._root_parallel_final_pending is not None
+        or chart.current_state_value is None
+    ):
+        value |= _read_states(node)
+    if node.init or node.source is not None or node.output is not None or node.shared is not None:
+        value |= _read_beginning(node)
+    if context := fields_of(chart.model, chart.state_field):
+        value["context"] = context if node.shared is None else stored(context)
+    return value
+
+
+def _read_work(engine: DurableEngine) -> Value:
+    invokes = engine.invokes
+    value = {
+        "queue": [read_queued(item) for item in engine.external_queue.items],
+        "pending": [read_marked(mark) for mark in invokes.marked],
+        "invokes": [read_invoke(invoke) for invoke in invokes.active.values()],
+        "floors": invokes.floors,
+    }
+    return {name: part for name, part in value.items() if part}
+
+
+def _read_states(node: Node) -> Value:
+    """Return what a chart has of its states beside those that are active."""
+    chart, names = node.chart, node.names
+    final = node.engine._root_parallel_final_pending
+    value: Value = {
+        "start": start_of(chart, names),
+        "history": _history_of(chart, names),
+        "final": None if final is None else names.name(final),
+    }
+    return {name: part for name, part in value.items() if part}
+
+
+def _read_beginning(node: Node) -> Value:
+    """Return what a chart was made of, and how it ended."""
+    value = {
+        "init": node.init,
         "source": node.source,
         "params": node.params,
+        "shared": node.shared.as_value() if node.shared is not None else None,
         "output": node.output,
     }
-    check_configuration(node, machine)
-    return {key: part for key, part in value.items() if part is not None and part not in ([], {})}
+    return {name: part for name, part in value.items() if part is not None and part != {}}
+
+
+def _history_of(chart: StateChart[Any], names: Names) -> dict[str, list[str]]:
+    held = chart.history_values
+    return {
+        name: [names.name(member) for member in held[state.id]]
+        for name, state in names.states.items()
+        if state.id in held and state.is_history and held[state.id]
+    }
 
 
 def start_of(chart: StateChart[Any], names: Names) -> list[str]:
@@ -130,30 +253,26 @@ def start_of(chart: StateChart[Any], names: Names) -> list[str]:
     return [names.name(chart.states_map[value]) for value in values if value in chart.states_map]
 
 
-def _name_or_none(names: Names, state: Any) -> str | None:
-    return None if state is None else names.name(state)
-
-
 def model_name(model: object, machine: Machine, root: str) -> str | None:
     """Return the stored name of a model's class, None for the library's plain one."""
     return None if type(model) is Model else machine.name_of(type(model), f"{root}.context")
 
 
-def own_attributes(chart: StateChart[Any], transient: Collection[str], root: str) -> Value:
+def own_attributes(chart: StateChart[Any], transient: Collection[str], node: Node) -> Value:
     """Return what a chart, not the library, put on itself; refuse a chart that is held there."""
     own = {
         key: value
         for key, value in vars(chart).items()
         if key not in LIBRARY_ATTRIBUTES
+        and type(value) is not InstanceState
         and key not in transient
-        and not isinstance(value, InstanceState)
     }
     for key, value in own.items():
         if isinstance(value, StateChart):
             reason = (
                 "it is a chart, which no attribute keeps; let a state invoke it with child(...)"
             )
-            where = f"{root}.attributes.{key}"
+            where = f"{_root_of(node)}.attributes.{key}"
             raise EncodeError(where, type(value).__qualname__, reason)
     return own
 

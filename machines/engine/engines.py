@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 from statemachine.engines.async_ import AsyncEngine
 from statemachine.engines.sync import SyncEngine
 
+from machines.engine import fast
+from machines.engine.plans import Plans
 from machines.engine.queues import Answer
+from machines.engine.registering import registrar
 from machines.engine.turns import DurableEngine, enables
 
 if TYPE_CHECKING:
@@ -24,6 +27,41 @@ class DurableSyncEngine(DurableEngine, SyncEngine):
     """The durable engine of a chart without coroutine callbacks."""
 
     is_async = False
+
+    def install(self, node: Node) -> None:
+        """Make this the engine of a chart of a tree, with plans for what is ordinary."""
+        super().install(node)
+        self.plans = Plans(self)
+
+    def turn_by_plans(self) -> bool:
+        """Run what is ordinary of the turn; False if the rest is to be run by `turn`."""
+        return fast.turn(self)
+
+    def rests_by_itself(self) -> bool:
+        """Whether it is known that nothing happens before the next external event."""
+        return fast.rests(self)
+
+    def begin_macrostep(self) -> TriggerData:
+        """Take the event at the head of the queue and return it; its macrostep begins."""
+        self.current, self.result = self.external_queue.items.pop(0), None
+        self.moved = True
+        self._macrostep_count += 1
+        self._microstep_count = self._steps = 0
+        self.node.fragment, self.tree.running = None, self.node
+        return self.current.trigger
+
+    def settle(self) -> bool:
+        """Save a macrostep that took its event alone, and let begin what follows.
+
+        Returns whether the turn goes on: the tree's budget is not spent.
+        """
+        self.between = False
+        self._reach_boundary()
+        self._begin()
+        if self.tree.budget <= 0:
+            return False
+        self.between = None
+        return True
 
     def activate_initial_state(self, **kwargs: Any) -> Any:
         """Run what is queued, the entering of the initial state first."""
@@ -129,8 +167,9 @@ def construct(node: Node, *args: Any, attributes: dict[str, Any], **kwargs: Any)
 
     The engine comes in through an instance attribute that hides `_get_engine` while the
     constructor runs, and is gone afterwards, so that a copy of the chart gets an engine of its
-    own. `attributes` are on the chart before its callbacks are resolved, since guards may name
-    them, and again afterwards, since its constructor may set them anew.
+    own; so does what resolves the chart's callbacks. `attributes` are on the chart before these are
+    resolved, since guards may name them, and again afterwards, since its constructor may set
+    them anew.
     """
     former = node.tree.former if node.parent is None else None
     chart: StateChart[Any] = former if former is not None else node.cls.__new__(node.cls)
@@ -146,9 +185,12 @@ def construct(node: Node, *args: Any, attributes: dict[str, Any], **kwargs: Any)
         return made
 
     own["_get_engine"] = engine
+    if (register := registrar(chart)) is not None:
+        own["_register_callbacks"] = register
     try:
         chart.__init__(*args, **kwargs)  # type: ignore[misc]  # a chart made in two steps
     finally:
         own.pop("_get_engine", None)
+        own.pop("_register_callbacks", None)
     own.update(attributes)
     return chart

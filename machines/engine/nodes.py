@@ -115,14 +115,54 @@ class Node:
     finished: bool = False
     output: Any = None
     error: Any = None
-    fragment: bytes | None = None
-    """The chart as it was encoded last, None once it moved."""
+    idle: bool = False
+    """Whether it only waited when it was encoded last."""
+    model_seen: Any = None
+    """The model that it had then."""
+    names: Names = field(init=False)
+    """The stable names of the chart's states."""
+    _fragment: bytes | None = field(init=False, default=None)
     link: Any = None
     """What a document's chart sends to its parent through."""
     shown: list[str] = field(default_factory=list)
     """The names of its active states at its last boundary."""
     untaken: list[BaseException] = field(default_factory=list)
     """Errors that were offered to it since then, and that no transition took."""
+
+    def __post_init__(self) -> None:
+        """Count as moved: it was never encoded."""
+        self.names = names_of(self.cls)
+        self.tree.moved[self] = None
+
+    @property
+    def fragment(self) -> bytes | None:
+        """The chart as it was encoded last, None once it moved."""
+        return self._fragment
+
+    @fragment.setter
+    def fragment(self, value: bytes | None) -> None:
+        self._fragment = value
+        if value is None:
+            self.tree.moved[self] = None
+
+    @property
+    def keys(self) -> list[str]:
+        """What leads to the chart from the root: its own invocation last."""
+        keys, node = [], self
+        while node.parent is not None:
+            keys.append(node.id)
+            node = node.parent
+        return keys[::-1]
+
+    @property
+    def is_attached(self) -> bool:
+        """Whether it is a chart of its tree still, and not one that was."""
+        node = self
+        while node.parent is not None:
+            if node.parent.children.get(node.id) is not node:
+                return False
+            node = node.parent
+        return node.tree.root is node
 
     @property
     def path(self) -> str:
@@ -135,14 +175,9 @@ class Node:
         """Whether its parent spawned it by an id of its own, into a nursery."""
         return given_id(self.id) is not None
 
-    @property
-    def names(self) -> Names:
-        """The stable names of the chart's states."""
-        return names_of(self.cls)
-
     def shown_now(self) -> list[str]:
         """Return the names of the states that are active now."""
-        return [self.names.name(state) for state in self.chart.configuration]
+        return self.names.active(self.chart)
 
     def walk(self) -> Iterator[Node]:
         """Yield the chart and all charts below it."""

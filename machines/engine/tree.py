@@ -64,6 +64,11 @@ class Tree:
         """How many macrosteps may still run before others have a chance."""
         self.policies: Mapping[str, ResumePolicy] = {}
         """What a delayed event does over a restart, by its id; `deadline` by default."""
+        self.moved: dict[Node, None] = {}
+        """Charts that moved since the tree was saved last, and some that are its charts no more."""
+        self.busy: set[Node] = set()
+        """Charts that did not only wait when they were encoded last, some that are gone among
+        them."""
         self.resting: list[Callable[[], object]] = []
         """Called once the tree is at rest."""
 
@@ -168,18 +173,22 @@ class Tree:
         self.admitted = []
         self.former = self.root.chart if self.root is not None else None
         self.root = None
+        self.moved.clear()
+        self.busy.clear()
         self.turn.clear()
         self.stopped.clear()
         self.timers = Timers()
 
     def admit(self) -> None:
         """Put what arrived, and what is due, on the queues. Only between two macrosteps."""
-        arrivals, self.arrivals = self.arrivals, []
-        self.admitted += arrivals
-        for arrival in arrivals:
-            self._admit(arrival)
-        while (timer := self.timers.take_due(self.clock.now_ms())) is not None:
-            self._fire(timer)
+        if self.arrivals:
+            arrivals, self.arrivals = self.arrivals, []
+            self.admitted += arrivals
+            for arrival in arrivals:
+                self._admit(arrival)
+        if self.timers.items:
+            while (timer := self.timers.take_due(self.clock.now_ms())) is not None:
+                self._fire(timer)
 
     def _admit(self, arrival: Arrival) -> None:
         node, item = self.find(arrival.path), arrival.item
@@ -235,13 +244,15 @@ class Tree:
                 await self._turn(self.turn[0])
         finally:
             self.pumping = False
-            resting, self.resting = self.resting, []
-            for rested in resting:
-                rested()
+            if self.resting:
+                resting, self.resting = self.resting, []
+                for rested in resting:
+                    rested()
 
     async def _turn(self, node: Node) -> None:
         try:
-            await node.engine.turn()
+            if not node.engine.turn_by_plans():
+                await node.engine.turn()
         except Exception as error:
             self.running = None
             if not self.keeper.failed(node, node.engine.current, error):
@@ -308,16 +319,21 @@ class Tree:
         """Save, then end the outside work of the states that were left."""
         self.running = None
         self.admit()
-        node.engine.invokes.number()
+        if node.engine.invokes.marked:
+            node.engine.invokes.number()
         self.keeper.boundary(node)
-        stopped, self.stopped = self.stopped, []
-        for path, invoke in stopped:
-            self.keeper.stop(path, invoke)
+        if self.stopped:
+            stopped, self.stopped = self.stopped, []
+            for path, invoke in stopped:
+                self.keeper.stop(path, invoke)
 
     @property
     def is_sync(self) -> bool:
         """Whether every chart of the tree runs without awaiting anything."""
-        return self.root is None or all(not node.engine.is_async for node in self.root.walk())
+        root = self.root
+        if root is None or not root.children:
+            return root is None or not root.engine.is_async
+        return all(not node.engine.is_async for node in root.walk())
 
 
 def _told_of(node: Node) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from statemachine import Event
 from statemachine.event import BoundEvent
 from statemachine.event_data import TriggerData
 
@@ -24,16 +25,35 @@ def make_trigger(
     kwargs: Mapping[str, Any] | None = None,
     send_id: str | None = None,
     internal: bool = False,
+    delay: float = 0,
 ) -> TriggerData:
-    """Return an event for a chart, without a delay, as `chart.send` would make it."""
+    """Return an event for a chart as `chart.send` would make it, `delay` in ms."""
     assert event is not None
-    if name is None:
-        known = getattr(type(chart), event, None)
-        name = getattr(known, "name", None) or event
-    bound = BoundEvent(event, name=name, internal=internal, _sm=chart)
+    if name is None and not internal and not delay:
+        bound = _bound(chart, event)
+    else:
+        name = name or _name_of(chart, event)
+        bound = BoundEvent(event, name=name, delay=delay, internal=internal, _sm=chart)
     trigger = TriggerData(machine=chart, event=bound, send_id=send_id, args=args)
     trigger.kwargs = dict(kwargs or {})
     return trigger
+
+
+def _bound(chart: StateChart[Any], event: str) -> BoundEvent:
+    """Return an event as it is sent to a chart; one that its class declares is made once."""
+    engine: Any = vars(chart).get("_engine")
+    kept: dict[str, BoundEvent] = getattr(engine, "events", {})
+    bound = kept.get(event)
+    if bound is None:
+        bound = BoundEvent(event, name=_name_of(chart, event), _sm=chart)
+        if isinstance(getattr(type(chart), event, None), Event):
+            kept[event] = bound
+    return bound
+
+
+def _name_of(chart: StateChart[Any], event: str) -> str:
+    known = getattr(type(chart), event, None)
+    return getattr(known, "name", None) or event
 
 
 def readdress(item: Queued, chart: StateChart[Any]) -> Queued:

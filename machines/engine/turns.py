@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from contextvars import Context, copy_context
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from statemachine.engines.base import _processing_step, _running_engine
 from statemachine.event import BoundEvent, _event_data_kwargs
@@ -44,17 +44,23 @@ class DurableEngine:
     """What both durable engines do alike; mixed in before one of the library's engines."""
 
     is_async: bool
+    takes_plans: ClassVar[bool] = True
+    """Whether ordinary transitions are run by plans; see `machines.engine.fast`."""
     sm: StateChart[Any]
     external_queue: Any
     internal_queue: Any
     _invoke_manager: Any
     running: bool
     clear_cache: Callable[[], None]
+    clear: Callable[[], None]
     _run_macrostep: Callable[[], Any]
     _take_external_event: Callable[[TriggerData], Any]
     _initial_transitions: Callable[[TriggerData], Any]
     _enter_states: Callable[..., Any]
     _check_root_final_state: Callable[[], None]
+    _compute_exit_set: Callable[..., Any]
+    _prepare_entry_states: Callable[..., Any]
+    _debug: Callable[..., Any]
     _root_parallel_final_pending: State | None
     _sentinel: object
     _microstep_count: int
@@ -63,7 +69,10 @@ class DurableEngine:
     def install(self, node: Node) -> None:
         """Make this the engine of a chart of a tree."""
         self.node = node
+        self.tree: Tree = node.tree
         node.engine = self
+        self.events: dict[str, BoundEvent] = {}
+        """The declared events that came from outside, as they are sent to this chart."""
         self.external_queue = ExternalQueue()
         self.invokes = Invokes(cast("Any", self))
         self._invoke_manager = self.invokes
@@ -75,16 +84,13 @@ class DurableEngine:
         self.between: bool | None = None
         """Set between a macrostep and what follows it: whether the macrostep took any event."""
         self._steps = 0
+        self.planned = 0
+        """How many events were run by plans."""
         self.asked: dict[int, Any] = {}
         """What each thread's newest caller from outside waits for, until it begins to wait."""
 
     def __del__(self) -> None:
         """Do nothing: a chart that is passed out of memory does not end its work."""
-
-    @property
-    def tree(self) -> Tree:
-        """The tree that the chart takes turns in."""
-        return self.node.tree
 
     @property
     def is_calling(self) -> bool:
@@ -186,6 +192,14 @@ class DurableEngine:
 
     # -- the turn -------------------------------------------------------------------------------
 
+    def turn_by_plans(self) -> bool:
+        """Run what is ordinary of the turn; False if the rest is to be run by `turn`."""
+        return False
+
+    def rests_by_itself(self) -> bool:
+        """Whether it is known that nothing happens before the next external event."""
+        return False
+
     async def turn(self) -> None:
         """Run the chart until it has nothing to do, as the library's processing loop does.
 
@@ -214,7 +228,10 @@ class DurableEngine:
         """End the macrostep and save; return whether it took any event."""
         if self.between is not None:
             return self.between
-        took: bool = await self._step(self._run_macrostep)
+        if self.rests_by_itself():
+            took, self.node.fragment = False, None
+        else:
+            took = await self._step(self._run_macrostep)
         if self.running and (took or self.moved):
             self.between = took
             self._reach_boundary()
@@ -222,7 +239,8 @@ class DurableEngine:
 
     def _begin(self) -> None:
         """Let what the save allows begin: invokes, then the sender's next step."""
-        self.invokes.spawn()
+        if self.invokes.active or self.invokes.marked:
+            self.invokes.spawn()
         if self.between is not None:
             self.tree.keeper.begun(self.node)
             self.tree.budget -= 1

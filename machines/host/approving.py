@@ -8,11 +8,10 @@ the decision unsettled, and the run says by its deliveries that it was taken.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from machines.approvals import MARK, approvals_in
+from machines.approvals import MARK, approvals_in, opens_approvals
 from machines.errors import (
     DriftError,
     GateClosedError,
@@ -22,7 +21,9 @@ from machines.errors import (
     UnresumedError,
 )
 from machines.host.mail import UNDECIDED, Mailroom
-from machines.limits import APPROVAL_POLL_MS, APPROVAL_SLICE_RUNS
+from machines.host.openings import REFUSAL, announce, delivery_of, names_refusal, run_after
+from machines.host.patience import Patience
+from machines.limits import APPROVAL_POLL_MS, APPROVAL_RETRY_S_MAX, APPROVAL_SLICE_RUNS
 from machines.run import inbox as entering
 from snapshots.codec import dump, load
 from snapshots.errors import (
@@ -32,17 +33,16 @@ from snapshots.errors import (
     RunNotFoundError,
     StorageError,
 )
-from snapshots.storage.approvals import CONTINUED, RECORDED, REFUSED, TAKEN, is_same
+from snapshots.storage.approvals import CONTINUED, RECORDED, REFUSED, TAKEN
 from snapshots.storage.refusals import ApprovalTakenError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Mapping
 
     from machines.definition import Machine
     from machines.offload import Offload
     from machines.run.run import Run
     from snapshots.clock import Clock
-    from snapshots.records import RunHeader
     from snapshots.storage import Backend
     from snapshots.storage.approvals import Approval, Approvals, Decision
 
@@ -50,7 +50,6 @@ T = TypeVar("T")
 
 NOT_NOW = (DecodeError, DriftError, MigrationRefusedError, UnknownMachineError, UnresumedError)
 """What keeps a run from being taken up: the decision waits until it can be."""
-REFUSAL: str = "error.approval"
 
 
 class ApprovalRoom(Mailroom):
@@ -75,6 +74,7 @@ class ApprovalRoom(Mailroom):
         self._refused: set[str] = set()
         self._deciding: dict[str, str | None] = {}
         """Keys that a decision is being taken about, and the token of the opening that it is of."""
+        self._patience = Patience(APPROVAL_RETRY_S_MAX)
 
     # -- which runs have changed ------------------------------------------------------------------
 
@@ -83,10 +83,13 @@ class ApprovalRoom(Mailroom):
         super().saved(run)
         self._note(run.run_id)
 
-    def leave_waiting(self, header: RunHeader) -> None:
-        """Keep a run that only waits as its header."""
-        super().leave_waiting(header)
-        self._note(header.run_id)
+    def leave_waiting(
+        self, machine: Machine, run_ids: Collection[str], due_ms: Mapping[str, int]
+    ) -> None:
+        """Keep runs that only wait; they are read for approvals only if they may have one open."""
+        super().leave_waiting(machine, run_ids, due_ms)
+        if self.approvals is not None and opens_approvals(machine.chart):
+            self._changed.update(run_ids)
 
     def ended(self, run: Run) -> None:
         """Let go of a run that is not live any more."""
@@ -123,13 +126,16 @@ class ApprovalRoom(Mailroom):
         self, approvals: Approvals, deciding: asyncio.TaskGroup, *, is_first: bool
     ) -> bool:
         """Bring the approvals up to the runs, and begin to take decisions; False if that waits."""
-        if approvals.file:
-            self._require_ownership()
+        self._require_ownership(approvals)
         if not await self._look_at_runs(approvals.file):
             return False
-        for decision in await self.with_storage(approvals.unsettled):
+        unsettled = await self.with_storage(approvals.unsettled)
+        self._patience.keep([decision.key for decision in unsettled])
+        now_s = asyncio.get_running_loop().time()
+        for decision in unsettled:
             mine = decision.file == approvals.file or decision.token is None
-            if mine and decision.key not in self._deciding:
+            is_free = decision.key not in self._deciding
+            if mine and is_free and self._patience.is_over(decision.key, now_s):
                 self._deciding[decision.key] = decision.token
                 deciding.create_task(self._decide_one(approvals, decision))
         if is_first:
@@ -142,8 +148,15 @@ class ApprovalRoom(Mailroom):
                 await self._announce(approvals, new)
         return True
 
-    def _require_ownership(self) -> None:
+    async def _write(self, approvals: Approvals, work: Callable[[], T]) -> T:
+        """Write to the storage, for as long as the file is this host's."""
+        self._require_ownership(approvals)
+        return await self.with_storage(work)
+
+    def _require_ownership(self, approvals: Approvals) -> None:
         """Raise FencedError if the file has another owner, which a storage elsewhere cannot see."""
+        if not approvals.file:
+            return
         owner = self.store.owner()
         if owner is None or owner.term != self.store.term:
             term, holder = (owner.term, owner.holder) if owner else (0, None)
@@ -154,7 +167,7 @@ class ApprovalRoom(Mailroom):
         for token in self._announced.keys() - self._opened.keys():
             old = self._announced[token]
             if old.key not in self._deciding and self._is_over(old):
-                await self.with_storage(partial(approvals.withdraw, old))
+                await self._write(approvals, partial(approvals.withdraw, old))
                 del self._announced[token]
         for token in self._refused - self._opened.keys():
             self._refused.discard(token)
@@ -182,7 +195,7 @@ class ApprovalRoom(Mailroom):
         """Return the root chart of a live run of this host as it was saved; empty if it is none."""
         run = self._resident.get(run_id)
         if run is not None:
-            return run.row.tree.get("root", b"") if run.goes_on else b""
+            return run.row.root if run.goes_on else b""
         if run_id not in self.waiting:
             return b""
         try:
@@ -212,7 +225,7 @@ class ApprovalRoom(Mailroom):
 
     async def _announce(self, approvals: Approvals, approval: Approval) -> None:
         try:
-            await self.with_storage(partial(_announce, approvals, approval))
+            await self._write(approvals, partial(announce, approvals, approval))
         except (ApprovalTakenError, DecodeError) as error:
             is_news = approval.token not in self._refused
             self._refused.add(approval.token)
@@ -235,7 +248,7 @@ class ApprovalRoom(Mailroom):
         node = run.tree.find(path)
         state = approval.token.rpartition("/")[2].rpartition(".")[0]
         event = f"{REFUSAL}.{state}"
-        if node is not None and not node.finished and _names(node.chart, event):
+        if node is not None and not node.finished and names_refusal(node.chart, event):
             given = entering.Incoming(event=event, data={"error": error}, path=path)
             entering.send(run, given)
 
@@ -246,10 +259,14 @@ class ApprovalRoom(Mailroom):
             with self._watching_for_the_fence():
                 outcome = await self._outcome_of(approvals, decision)
                 if outcome is not None:
-                    await self.with_storage(lambda: approvals.settle(decision, outcome))
+                    await self._write(approvals, lambda: approvals.settle(decision, outcome))
                     self.unapproved.pop(decision.key, None)
-        except UNDECIDED:
-            return  # nothing was saved, and nothing speaks against it: it is tried again
+                    self._patience.forget(decision.key)
+        except UNDECIDED as error:
+            # Nothing was saved, and nothing speaks against it: it is tried again, ever later.
+            self.unapproved[decision.key] = error
+            now_s = asyncio.get_running_loop().time()
+            self._patience.failed(decision.key, now_s, APPROVAL_POLL_MS / 1000)
         except DecodeError as error:
             self.unapproved[decision.key] = error
         finally:
@@ -328,7 +345,7 @@ class ApprovalRoom(Mailroom):
         following = approval.continuations.get(decision.event)
         if following is None:
             return RECORDED
-        run_id = f"decided-{_digest(f'{approval.token} {decision.event}')}"
+        run_id = run_after(approval.token, decision.event)
         told = {name: getattr(decision, name) for name in ("key", "event", "by", "data")}
         try:
             given = {**following.input, "decision": told}
@@ -366,30 +383,3 @@ class ApprovalRoom(Mailroom):
     async def with_storage(self, work: Callable[[], T]) -> T:
         """Do work with the storage: here, or in a thread where it would hold the loop up."""
         return await self._offload.call(work)
-
-
-def _announce(approvals: Approvals, approval: Approval) -> None:
-    """Announce an approval; what would be refused is looked at without a write."""
-    found = approvals.find(approval.key)
-    if found is not None and not is_same(found, approval):
-        raise ApprovalTakenError(approval.key, found.file, found.run_id)
-    approvals.announce(approval)
-
-
-def delivery_of(token: str) -> str:
-    """Return the delivery's id of an answer to one opening of a gate."""
-    return f"approval-{_digest(token)}"
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
-
-
-def _names(chart: Any, event: str) -> bool:
-    """Whether a transition of an active state takes the event by its own prefix."""
-    return any(
-        str(named).startswith(REFUSAL) and named.match(event)
-        for active in chart.configuration
-        for transition in active.transitions
-        for named in transition.events
-    )

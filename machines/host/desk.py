@@ -105,14 +105,21 @@ class Desk(Residents):
         RunNotFoundError, AmbiguousRunError, RunFinishedError, EventRefusedError, EncodeError,
         InvalidKeyError.
         """
-        live = await self._ready_for(run, event, delivery)
+        live: Run | None
+        live, takes = None, False
+        if delivery is None:
+            live, takes = self._look_at(self._resolve(run), event)
+        if not takes:
+            live = await self._ready_for(run, event, delivery)
         if live is None:
             return TAKEN
         future = asyncio.get_running_loop().create_future()
-        given = entering.Incoming(event=event, args=args, data=data, epoch=epoch)
+        given = entering.Incoming(event, args, data, "", None, epoch)
         receipt = entering.send(live, given, waiter=future, delivery=delivery)
         if receipt is not None:
             return receipt
+        if future.done() and delivery is None:  # as most are: nothing is to be waited for
+            return future.result()
         return await self._answered(live, future, delivery)
 
     async def answer(
@@ -191,10 +198,10 @@ class Desk(Residents):
             return run_id in self.waiting
         if live.header is None or not live.at_rest or self._shop.busy(live):
             return False
-        del self._resident[run_id]
+        self._passing.drop(live)
         self._drop_retry(live)
         live.over = True
-        self.waiting[run_id] = live.header
+        self.waiting.add(run_id)
         return True
 
     async def resolve(

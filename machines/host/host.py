@@ -15,13 +15,15 @@ from machines.errors import (
 from machines.host.alarm import Alarm
 from machines.host.approving import ApprovalRoom
 from machines.host.boot import boot
+from machines.host.passing import checked
+from machines.host.sweeping import in_slices
 from machines.host.workshop import Workshop
 from machines.limits import (
     GRACE_S,
     LOCK_PATIENCE_S,
     LOCK_RETRY_S,
+    RESIDENT_RUNS_MAX,
     SWEEP_INTERVAL_S,
-    SWEEP_PAUSE_S,
 )
 from machines.lock import FileLock, holder_name
 from machines.offload import Offload
@@ -55,11 +57,16 @@ class Host(ApprovalRoom):
     host holds the file: that one is refused from then on. `verify` compares every save with a
     full capture. `grace_s` is how long stopping waits for effects in flight, in seconds.
 
+    `resident_max` bounds the runs that are kept built (2,000): beyond it those that only wait
+    leave memory, the one that was used longest ago first, and are built again from their rows
+    when an event, a timer or a question comes. A run that does something stays.
+
     `storage` is what the work of its runs has beside them (`machines.state`): one of the
     caller's, who closes it, else the runs' own file. `approvals` is the scope in it whose
     decisions are taken to the gates of its runs; without one, none are.
 
-    Opening raises HostLockedError, and what `snapshots.open_store` raises.
+    Making one raises DefinitionError and HostOptionError; opening raises HostLockedError, and what
+    `snapshots.open_store` raises.
     """
 
     def __init__(
@@ -71,11 +78,13 @@ class Host(ApprovalRoom):
         verify: bool = False,
         take_over: bool = False,
         grace_s: float = GRACE_S,
+        resident_max: int = RESIDENT_RUNS_MAX,
         storage: Backend | None = None,
         approvals: Scope | None = None,
     ) -> None:
         known, time = by_name(machines), clock or SystemClock()
         super().__init__(os.fspath(path), known, time, verify=verify)
+        self._passing.runs_max = checked(resident_max)
         self._take_over = take_over
         self._grace_s = grace_s
         self._given_storage = storage
@@ -121,7 +130,7 @@ class Host(ApprovalRoom):
         self._offload = Offload(storage)
         if self._approved is not None:
             state = StateStore(storage.keyed, storage.leases, self._approved)
-            file = "" if storage.path == self.store.path else self.store.path
+            file = "" if storage.path == self.store.path else self.store.identity
             self.approvals = Approvals(state, file=file, clock=self.clock)
 
     async def __aexit__(self, *_: object) -> None:
@@ -213,14 +222,9 @@ class Host(ApprovalRoom):
         What was settled in the mailbox more than a day ago is deleted with them, and what has
         expired in the storage.
         """
-        swept = 0
-        while (slice_ := self._sweep_slice()) > 0:
-            swept += slice_
-            await asyncio.sleep(SWEEP_PAUSE_S)
-        while self._sweep_mailbox() > 0:  # noqa: ASYNC110 - each slice is a write of its own
-            await asyncio.sleep(SWEEP_PAUSE_S)
-        while await self._sweep_storage() > 0:  # noqa: ASYNC110 - each slice is a write of its own
-            await asyncio.sleep(SWEEP_PAUSE_S)
+        swept = await in_slices(self._sweep_runs)
+        await in_slices(self._sweep_mailbox)
+        await in_slices(self._sweep_storage)
         return swept
 
     async def _sweep_storage(self) -> int:
@@ -228,7 +232,7 @@ class Host(ApprovalRoom):
         with self._watching_for_the_fence():
             return await self.with_storage(self.storage.sweep)
 
-    def _sweep_slice(self) -> int:
+    async def _sweep_runs(self) -> int:
         self._require_open()
         with self._watching_for_the_fence():
             return self.store.sweep()

@@ -14,6 +14,7 @@ from machines.errors import (
     MachinesError,
     RunFinishedError,
 )
+from machines.host.passing import Passing, only_waits
 from machines.limits import SAVE_RETRY_MS, SAVE_RETRY_MS_MAX
 from machines.migrations import route
 from machines.recovery.decision import Report, ask, decide, read
@@ -28,9 +29,10 @@ from snapshots.errors import (
     SnapshotsError,
     StorageError,
 )
+from snapshots.limits import NO_TIMER_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from machines.definition import Machine
     from machines.engine.nodes import Call
@@ -58,9 +60,10 @@ class Residents:
         self.clock = clock
         self.verify = verify
         self.report = Report()
-        self.waiting: dict[str, RunHeader] = {}
-        """Live runs that only wait: built on their first event."""
-        self._resident: dict[str, Run] = {}
+        self.waiting: set[str] = set()
+        """Live runs that only wait: built on their next event."""
+        self._passing = Passing(self.waiting, self._is_idle, self._later)
+        self._resident = self._passing.resident
         self._retry_waits_ms: dict[str, int] = {}
         self._retries: dict[str, asyncio.TimerHandle] = {}
         self._met: set[str] | None = set()
@@ -94,21 +97,27 @@ class Residents:
     async def _ready(self, run_id: str, event: str, *, quiet: bool = False) -> Run:
         """Return a live run that takes the event now; one with a delay needs it to be quiet."""
         while True:
-            live = self._unpause(self.live(run_id))
-            if self._shop.is_waited_for_by(live):
-                reason = "a callback of the run would wait for its own macrostep"
-                raise EventRefusedError(run_id, event, reason, "send it from the chart instead")
-            tree = live.tree
-            is_quiet = not (tree.turn or tree.pumping or tree.arrivals)
-            if is_quiet or not (quiet or declared_delay(live, event)):
+            live, takes = self._look_at(run_id, event, quiet=quiet)
+            if takes:
                 return live
             rested = asyncio.get_running_loop().create_future()
-            tree.resting.append(partial(answer_waiter, rested, None))
+            live.tree.resting.append(partial(answer_waiter, rested, None))
             live.wake()
             if live.paused and live.trouble is not None:
                 raise live.trouble
             await rested
             self._require_open()
+
+    def _look_at(self, run_id: str, event: str, *, quiet: bool = False) -> tuple[Run, bool]:
+        """Return a live run, and whether it takes the event now; see `_ready`."""
+        live = self._unpause(self.live(run_id))
+        if self._shop.is_waited_for_by(live):
+            reason = "a callback of the run would wait for its own macrostep"
+            raise EventRefusedError(run_id, event, reason, "send it from the chart instead")
+        tree = live.tree
+        if not (tree.turn or tree.pumping or tree.arrivals):
+            return live, True
+        return live, not (quiet or declared_delay(live, event))
 
     def _refuse_used(self, run_id: str, machine: Machine, given: dict[str, Any]) -> None:
         run = self._resident.get(run_id)
@@ -132,20 +141,25 @@ class Residents:
         Raises what keeps it from being taken up: RunNotFoundError, RunFinishedError,
         UnknownMachineError, UnresumedError, DriftError, MigrationRefusedError, DecodeError.
         """
-        resident = self._resident.get(run_id)
+        resident = self._passing.use(run_id)
         if resident is not None:
             return resident
-        stored = self.store.load(run_id)
+        known = run_id in self.waiting
+        try:
+            stored = self.store.load(run_id)
+        except StorageError as error:
+            if known:
+                self.report.leave(run_id, str(error))
+            raise
         if stored.header.status != "live":
             raise RunFinishedError(run_id, stored.header.status)
         try:
-            return self._take_up(stored, known=run_id in self.waiting)
+            run = self._take_up(stored, known=known)
         except (SnapshotsError, MachinesError) as error:
-            if run_id not in self.report.lost:
-                self.report.unresumed[run_id] = str(error)
-            if run_id in self.report.resumed:
-                self.report.resumed.remove(run_id)
+            self.report.leave(run_id, str(error))
             raise
+        self.report.take_back(run_id)
+        return run
 
     def _take_up(self, stored: StoredRun, *, known: bool) -> Run:
         header = stored.header
@@ -183,7 +197,7 @@ class Residents:
         machine, run_id = decision.machine, header.run_id
         assert machine is not None
         run = migrate(header, decision.value, machine, decision.steps, self._made)
-        value = machine.codec.decode(run.as_stored().blob)
+        value = run.as_value()
         gone = ask(machine, run_id, value) if reconcile else None
         if gone is not None:
             if gone.fate != "lost" and gone.error is not None:
@@ -234,20 +248,27 @@ class Residents:
         except BaseException as error:
             self.forget(run, error)
             raise
-        self.waiting.pop(run.run_id, None)
+        self.waiting.discard(run.run_id)
         self.saved(run)
         run.wake()
 
     def keep(self, run: Run) -> None:
         """Keep a run in memory."""
-        self._resident[run.run_id] = run
+        self._passing.keep(run)
         if self._met is not None:
             self._met.add(run.run_id)
 
+    def _is_idle(self, run: Run) -> bool:
+        """Whether a run may leave memory."""
+        is_busy = run.run_id in self._retries or self._shop.busy(run)
+        return only_waits(run) and not is_busy
+
+    def _later(self, seconds: float, function: Callable[[], object]) -> None:
+        self._shop.later(seconds, function)
+
     def forget(self, run: Run, error: BaseException) -> None:
         """Let a run that is not to go on here out of memory; who waits for it is told."""
-        if self._resident.get(run.run_id) is run:
-            del self._resident[run.run_id]
+        if self._passing.drop(run):
             self._alarm.drop(run.run_id)
             self._drop_retry(run)
         run.release(error)
@@ -257,10 +278,18 @@ class Residents:
         """Whether a run was met since the file was opened: a row read before is old then."""
         return self._met is not None and run_id in self._met
 
-    def leave_waiting(self, header: RunHeader) -> None:
-        """Keep a run that only waits as its header."""
-        self.waiting[header.run_id] = header
-        self._alarm.set(header.run_id, header.due_ms)
+    def leave_waiting(
+        self, machine: Machine, run_ids: Collection[str], due_ms: Mapping[str, int]
+    ) -> None:
+        """Keep runs of a machine that only wait as their ids, and their timers armed.
+
+        `due_ms` has the nearest due time of those that have a timer.
+        """
+        del machine  # whose approvals they may have open is for who looks after approvals
+        self.waiting.update(run_ids)
+        if due_ms:
+            for run_id in run_ids:
+                self._alarm.set(run_id, due_ms.get(run_id, NO_TIMER_MS))
 
     def _ring(self, run_id: str) -> None:
         try:
@@ -292,6 +321,7 @@ class Residents:
 
     def wake(self, run: Run) -> None:
         """See that the run's tree runs."""
+        self._passing.hold(run)
         self._shop.wake(run)
 
     def post(self, function: Callable[[], object]) -> None:
@@ -300,6 +330,7 @@ class Residents:
 
     def saved(self, run: Run) -> None:
         """Arm the run's timers."""
+        self._passing.hold(run)
         self._retry_waits_ms.pop(run.run_id, None)
         self._alarm.set(run.run_id, run.due_ms)
 
@@ -309,6 +340,7 @@ class Residents:
         A run whose row somebody else has written is let go: what is in memory is not the run any
         more.
         """
+        self._passing.hold(run)
         if isinstance(error, FencedError):
             self._fence(error)
             return
@@ -340,7 +372,7 @@ class Residents:
 
     def ended(self, run: Run) -> None:
         """Let go of a run that is not live any more."""
-        self._resident.pop(run.run_id, None)
+        self._passing.drop(run)
         self._drop_retry(run)
         self._alarm.drop(run.run_id)
         self._shop.abandon(run)
@@ -366,5 +398,5 @@ class Residents:
     def _release_all(self) -> None:
         assert self._stopped is not None
         refusal = HostStoppedError(self.path, self._stopped)
-        for run in list(self._resident.values()):
+        for run in self._passing.every():
             self.forget(run, refusal)

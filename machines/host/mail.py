@@ -87,6 +87,10 @@ class Mailroom(Desk):
         self._ends: set[int] = set()
         """Entries that end a run, until they are settled."""
 
+    def _is_idle(self, run: Run) -> bool:
+        """Whether a run may leave memory: no entry that is for it waits to be settled."""
+        return self._boxes.first(run.run_id) is None and super()._is_idle(run)
+
     async def _deliver(self) -> None:
         """Look into the mailbox for ever; what one run waits for holds up no other."""
         async with asyncio.TaskGroup() as rounds:
@@ -123,7 +127,7 @@ class Mailroom(Desk):
         self._ends.update(new)
         return begun, new
 
-    def _sweep_mailbox(self) -> int:
+    async def _sweep_mailbox(self) -> int:
         """Delete a slice of what was settled more than a day ago."""
         self._require_open()
         with self._watching_for_the_fence():

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from machines.engine.nodes import Call
     from machines.run.run import Run
 
-Key = tuple[str, str, str]
-"""Run id, path of the chart, invoke id."""
+Key = tuple[str, str]
+"""Path of the chart, invoke id."""
 
 
 def told_apart(work: Callable[[], Any]) -> Any:
@@ -165,7 +165,8 @@ class Workshop:
         self.hands = LoopHands()
         self._loop = asyncio.get_running_loop()
         self._broken = broken
-        self._work: dict[Key, Work] = {}
+        self._work: dict[str, dict[Key, Work]] = {}
+        """By run: whoever looks at one does not look through the work of all."""
         self._pumps: dict[str, tuple[asyncio.Task[None], Run]] = {}
         self._closed = False
 
@@ -173,23 +174,25 @@ class Workshop:
 
     def start(self, run: Run, call: Call) -> None:
         """Begin outside work, unless it is under way: a rebuilt chart adopts it."""
-        key = (run.run_id, *call.key)
-        known = self._work.get(key)
+        known = self._work.get(run.run_id, {}).get(call.key)
         adopted = known is not None and known.run is run and not known.task.done()
         if adopted or self.hands.ending:
             return
         work = Work(self._task(perform(run, call, self.hands)), call, run)
-        self._work[key] = work
+        self._work.setdefault(run.run_id, {})[call.key] = work
+        work.task.add_done_callback(lambda _: self._ended(work))
 
-        def ended(_: object) -> None:
-            if self._work.get(key) is work:
-                del self._work[key]
-
-        work.task.add_done_callback(ended)
+    def _ended(self, work: Work) -> None:
+        run_id, key = work.run.run_id, work.call.key
+        of_run = self._work.get(run_id, {})
+        if of_run.get(key) is work:
+            del of_run[key]
+            if not of_run:
+                del self._work[run_id]
 
     def stop(self, run: Run, path: str, invoke: str) -> None:
         """End plain work whose state was left; an effect finishes, its outcome is recorded."""
-        work = self._work.get((run.run_id, path, invoke))
+        work = self._work.get(run.run_id, {}).get((path, invoke))
         if work is None or work.is_effect:
             return
         if work.task.done() or work.task is asyncio.current_task():
@@ -204,11 +207,11 @@ class Workshop:
 
     def wake(self, run: Run) -> None:
         """Run a tree: here and now if no chart awaits anything, else in a task of its own."""
-        if run.tree.pumping or self._closed or not run.goes_on:
+        if run.tree.pumping or self._closed:
             return
         if run.tree.is_sync:
             self._drive(run)
-        elif self.pump_of(run) is None:
+        elif run.goes_on and self.pump_of(run) is None:
             task = self._task(self._pump(run))
             self._pumps[run.run_id] = task, run
             task.add_done_callback(lambda _: self._pumped(task, run))
@@ -223,9 +226,12 @@ class Workshop:
 
         The library gathers the coroutines of a macrostep, so each is a task of its own.
         """
-        pump, asking = self.pump_of(run), asyncio.current_task()
+        pump = self.pump_of(run)
+        if pump is None:
+            return False
+        asking = asyncio.current_task()
         gathered = getattr(getattr(pump, "_fut_waiter", None), "_children", ())
-        return pump is not None and (pump is asking or asking in gathered)
+        return pump is asking or asking in gathered
 
     def _drive(self, run: Run) -> None:
         while run.goes_on and not run.paused:
@@ -268,7 +274,7 @@ class Workshop:
         pump, this = self.pump_of(run), asyncio.current_task()
         if pump is not None and pump is not this:
             pump.cancel()
-        for work in self._work.values():
+        for work in self._of(run.run_id):
             if work.run is run and not work.is_effect and work.task is not this:
                 work.give_up()
 
@@ -292,15 +298,21 @@ class Workshop:
 
     def tasks_of(self, run_id: str) -> list[asyncio.Task[None]]:
         """Return what is under way of a run: its tree, if it is being run, and its work."""
-        tasks = [work.task for key, work in self._work.items() if key[0] == run_id]
+        tasks = [work.task for work in self._of(run_id)]
         pump = self._pumps.get(run_id)
         return tasks if pump is None else [*tasks, pump[0]]
 
     def busy(self, run: Run) -> bool:
         """Whether anything of a run is under way."""
         return run.run_id in self._pumps or any(
-            work.run is run and not work.task.done() for work in self._work.values()
+            work.run is run and not work.task.done() for work in self._of(run.run_id)
         )
+
+    def _of(self, run_id: str) -> list[Work]:
+        return list(self._work.get(run_id, {}).values())
+
+    def _all(self) -> list[Work]:
+        return [work for of_run in self._work.values() for work in of_run.values()]
 
     async def close(self, grace_s: float) -> None:
         """Let nothing new begin, wait for effects and macrosteps, then give up what is left."""
@@ -309,15 +321,15 @@ class Workshop:
         while (waiting := self._waited_for()) and (left_s := deadline - self._loop.time()) > 0:
             await asyncio.wait(waiting, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
         self._closed = True
-        for work in self._work.values():
+        for work in self._all():
             work.give_up()
-        left = [work.task for work in self._work.values()]
+        left = [work.task for work in self._all()]
         await _end([*left, *(task for task, _ in self._pumps.values())])
         await asyncio.sleep(0)  # threads that have returned are counted as free
         self.hands.close()
 
     def _waited_for(self) -> list[asyncio.Task[None]]:
-        effects = [work.task for work in self._work.values() if work.is_effect]
+        effects = [work.task for work in self._all() if work.is_effect]
         pumps = [task for task, _ in self._pumps.values()]
         this = asyncio.current_task()
         return [task for task in (*effects, *pumps) if not task.done() and task is not this]

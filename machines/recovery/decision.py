@@ -14,6 +14,7 @@ from machines.recovery.form import check_form
 from machines.shape import drift
 from snapshots.codec import load
 from snapshots.errors import DecodeError
+from snapshots.layout import unfold_effects
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,6 +53,18 @@ class Report:
     """The way from shape to shape that a run was brought here, which then counts as resumed."""
     unswept: str = ""
     """Why the last sweep deleted less than it should, if it did."""
+
+    def leave(self, run_id: str, reason: str) -> None:
+        """Say why a run could not be taken up, unless it is lost: it is left live."""
+        if run_id not in self.lost:
+            self.unresumed[run_id] = reason
+        if run_id in self.resumed:
+            self.resumed.remove(run_id)
+
+    def take_back(self, run_id: str) -> None:
+        """Say that a run was taken up after all, if it was left."""
+        if self.unresumed.pop(run_id, None) is not None:
+            self.resumed.append(run_id)
 
     def __str__(self) -> str:
         counts = (
@@ -120,6 +133,7 @@ def read(stored: StoredRun, machine: Machine) -> dict[str, Any]:
         value = machine.codec.decode(stored.blob, root="blob")
     except DecodeError as error:
         raise DecodeError(run_id, error.reason, error.version) from error
+    value = unfold_effects(value, run_id)
     if not isinstance(value, dict):
         raise DecodeError(run_id, "its blob is no snapshot of a run")
     if value.get("v") != 1:

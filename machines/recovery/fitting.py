@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from machines.engine.invocations import Invoke, Marked, given_id
@@ -84,14 +83,12 @@ def begin_what_is_new(run: Run) -> None:
     Gates that are open are described anew. What was to be called for states that are gone is not.
     """
     now_ms, begun = run.clock.now_ms(), []
-    with ExitStack() as undo:
-        for node in nodes_of(run.tree):
-            if not node.finished:
-                _hold_anew(node)
-                if _begin_missing(node):
-                    begun.append(node)
-                    run.ledgers.intend(node, run.run_id, now_ms, undo)
-        undo.pop_all()
+    for node in nodes_of(run.tree):
+        if not node.finished:
+            _hold_anew(node)
+            if _begin_missing(node):
+                begun.append(node)
+                run.ledgers.intend(node, run.run_id, now_ms, [])
     for row in run.ledgers.effects:
         if row.status == "intent" and not waits_for(run.tree, row.path, row.invoke):
             run.ledgers.effects.withdraw(row.path, row.invoke, DROPPED)

@@ -7,7 +7,6 @@ built and does not begin.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from machines.binding.rebuilding import grow
@@ -112,9 +111,9 @@ def _migrate(
     check_legal(run.tree)
     _note(run, was)
     # What is to be written is read and built from once more, so that no boot is the first to.
-    written = machine.codec.decode(run.as_stored().blob)
+    written = run.as_value()
     check_form(header.run_id, written)
-    made().restore(replace(header, status="live"), written, restarted=False)
+    made().restore(header._replace(status="live"), written, restarted=False)
     return run
 
 

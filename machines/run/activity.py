@@ -63,15 +63,16 @@ def in_flight(tree: Tree, effects: Effects) -> bool:
 def parked(tree: Tree, effects: Effects) -> bool:
     """Whether a run only waits: no queue, nothing pending, nothing in flight or in doubt.
 
-    It may be kept as its row then: its timers are due when that says, whatever restarts.
+    Its charts are encoded. It may be kept as its row then: its timers are due when that says,
+    whatever restarts.
     """
-    if tree.arrivals or in_flight(tree, effects):
+    if tree.arrivals or (effects and effects.outstanding):
         return False
-    if any(timer.policy != "deadline" for timer in tree.timers):
-        return False
-    return not any(
-        node.engine.external_queue.items or node.engine.invokes.marked for node in nodes_of(tree)
-    )
+    if tree.busy:
+        tree.busy = {node for node in tree.busy if node.is_attached}
+        if tree.busy:
+            return False
+    return not any(timer.policy != "deadline" for timer in tree.timers.items)
 
 
 def waits_for(tree: Tree, path: str, invoke: str) -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from math import isfinite
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from machines.engine.triggers import make_trigger
 from machines.engine.turns import RESERVED
@@ -23,13 +24,16 @@ if TYPE_CHECKING:
     from machines.run.waiters import Receipt
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Incoming:
+INT_BITS_63: Final = 2**63
+"""Whole numbers from minus this up to this are stored as they are."""
+
+
+class Incoming(NamedTuple):
     """An event from outside, for the chart at `path`."""
 
     event: str
     args: tuple[Any, ...] = ()
-    data: Mapping[str, Any] = field(default_factory=dict)
+    data: Mapping[str, Any] = MappingProxyType({})
     path: str = ""
     send_id: str | None = None
     epoch: str | None = None
@@ -79,7 +83,7 @@ def answer(
     found, source = gate_for(run.run_id, nodes_of(run.tree), gate, given.event)
     if given.event in source.models:
         _check_model(run, gate, source, given)
-    return send(run, replace(given, path=found.path), waiter=waiter, delivery=delivery)
+    return send(run, given._replace(path=found.path), waiter=waiter, delivery=delivery)
 
 
 def _check_model(run: Run, gate: str, source: Gate, given: Incoming) -> None:
@@ -123,10 +127,13 @@ def _set_timer(run: Run, given: Incoming, delay_ms: float) -> int:
     node = run.tree.find(given.path)
     assert node is not None, f"run {run.run_id!r} has no chart at {given.path!r}"
     trigger = make_trigger(
-        node.chart, given.event, args=given.args, kwargs=given.data, send_id=given.send_id
+        node.chart,
+        given.event,
+        args=given.args,
+        kwargs=given.data,
+        send_id=given.send_id,
+        delay=delay_ms,
     )
-    assert trigger.event is not None
-    trigger.event.delay = delay_ms
     run.tree.accept(node, trigger, inside=False)
     return run.tree.seq
 
@@ -172,10 +179,29 @@ def _enter(run: Run, given: Incoming, delay: float | None) -> None:
 def _checked(run: Run, given: Incoming) -> Incoming:
     """Return the event with values of its own: what its sender changes later does not reach it."""
     refuse_reserved(run.run_id, given.event, given.data)
+    if not given.args and are_constants(given.data):
+        return given
     codec = run.machine.codec
     encoded = codec.encode([list(given.args), dict(given.data)], root=f"event {given.event}")
     args, data = codec.decode(encoded)
-    return replace(given, args=tuple(args), data=data)
+    return given._replace(args=tuple(args), data=data)
+
+
+def are_constants(data: Mapping[str, Any]) -> bool:
+    """Whether all values can be stored as they are, and none can be changed by who sent it."""
+    for name, value in data.items():
+        kind = type(value)
+        if kind is int:
+            fits = -INT_BITS_63 <= value < INT_BITS_63
+        elif kind is str:
+            fits = value.isascii()  # half a surrogate pair, say, cannot be stored
+        elif kind is float:
+            fits = isfinite(value)
+        else:
+            fits = kind is bool or value is None
+        if not fits or not name.isascii():
+            return False
+    return True
 
 
 def require_known(run: Run, event: str) -> None:
@@ -202,6 +228,8 @@ def check_delivery(delivery: str) -> None:
 
 def refuse_reserved(run_id: str, event: str, data: Mapping[str, Any]) -> None:
     """Refuse event data that the library would silently replace by a value of its own."""
+    if not data or RESERVED.isdisjoint(data):
+        return
     for name in sorted(RESERVED & data.keys()):
         raise EventRefusedError(
             run_id,

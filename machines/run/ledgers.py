@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from machines.effects import Effect
@@ -19,7 +19,7 @@ from snapshots.ledgers.pushes import Pushes
 from snapshots.ledgers.trail import Trail
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from machines.engine.nodes import Node
     from snapshots.codec import Codec
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 DONE = "done.invoke."
 """How the event begins that says the outcome of an invocation."""
 
+Undo: TypeAlias = "Callable[[], object]"
 Book: TypeAlias = Admissions | Epochs | Notices | Picks | Pushes
 
 
@@ -45,10 +46,24 @@ class Ledgers:
         self.trail = Trail()
         self._json: dict[str, tuple[int, bytes]] = {}
         """The JSON of ledgers, with how often each had changed when it was encoded."""
+        self._cold: dict[str, bytes] = {}
+        self._cold_changes = -1
+        """What `cold` returned last, and after how many changes that was."""
         self._delivered: dict[int, str] = {}
         """Deliveries whose events did not run yet, by the event's number."""
         self._spent: list[EffectRow] = []
         """Effects whose tail was stored although the chart had reacted to it."""
+        self._name_books()
+
+    def _name_books(self) -> None:
+        """Know the ledgers that work changes through `machines.books`, in a blob's order."""
+        self._books: tuple[tuple[str, Book], ...] = (
+            ("admissions", self.admissions),
+            ("epochs", self.epochs),
+            ("notices", self.notices),
+            ("picks", self.picks),
+            ("pushes", self.pushes),
+        )
 
     @classmethod
     def of(cls, value: dict[str, Any]) -> Ledgers:
@@ -64,6 +79,7 @@ class Ledgers:
         made.trail = Trail(value.get("trail", ()))
         waiting = {(a["node"], a["item"]["event"]) for a in value.get("arrivals", ())}
         waiting |= _queued("", value.get("root", {}))
+        made._name_books()
         made._spent = [
             row
             for row in made.effects
@@ -71,40 +87,48 @@ class Ledgers:
         ]
         return made
 
-    def fields(self, codec: Codec) -> dict[str, bytes]:
-        """Return the ledgers as JSON, by their names in a blob; empty ones are left out.
+    def hot(self, codec: Codec) -> dict[str, bytes]:
+        """Return what most saves change of the ledgers as JSON, by their names in a blob.
 
-        Only what changed is encoded. Raises EncodeError with a path that begins with the name.
+        Empty ones are left out. Raises EncodeError.
         """
-        fields: dict[str, bytes] = {}
-        if self.effects:
-            fields["effects"] = self.effects.as_json(codec)
-        for name, ledger in self._books():
-            if ledger:
-                fields[name] = self._fragment(name, ledger, codec)
-        if self.deliveries:
-            fields["deliveries"] = self.deliveries.as_json()
+        hot: dict[str, bytes] = {}
         if self.trail:
-            fields["trail"] = self.trail.as_json()
-        return fields
+            hot["trail"] = self.trail.as_json()
+        if self.effects:
+            hot["effects"] = self.effects.open_json(codec)
+        return hot
+
+    def cold(self, codec: Codec) -> dict[str, bytes]:
+        """Return the ledgers that change seldom as JSON, by their names in a blob.
+
+        Empty ones are left out, and only what changed is encoded: while nothing did, this is the
+        same dict. Raises EncodeError with a path that begins with the name.
+        """
+        changes = self.deliveries.changes + self.effects.closed
+        for _, ledger in self._books:
+            changes += ledger.changes
+        if changes != self._cold_changes:
+            fields = {
+                name: self._fragment(name, ledger, codec) for name, ledger in self._books if ledger
+            }
+            if self.deliveries:
+                fields["deliveries"] = self.deliveries.as_json()
+            if self.effects.closed:
+                fields["settled"] = self.effects.closed_json(codec)
+            self._cold, self._cold_changes = fields, changes
+        return self._cold
 
     def in_full(self, codec: Codec) -> dict[str, bytes]:
-        """Return what `fields` must be: everything encoded anew."""
+        """Return what `hot` and `cold` must be together: everything encoded anew."""
         values = {
-            "effects": self.effects.as_value(),
-            **{name: ledger.as_value() for name, ledger in self._books()},
+            "effects": self.effects.open_value(),
+            "settled": self.effects.closed_value(),
+            **{name: ledger.as_value() for name, ledger in self._books},
             "deliveries": self.deliveries.as_value(),
             "trail": self.trail.as_value(),
         }
         return {name: codec.encode(value, root=name) for name, value in values.items() if value}
-
-    def _books(self) -> Iterator[tuple[str, Book]]:
-        """Yield the ledgers that work changes through `machines.books`, in a blob's order."""
-        yield "admissions", self.admissions
-        yield "epochs", self.epochs
-        yield "notices", self.notices
-        yield "picks", self.picks
-        yield "pushes", self.pushes
 
     def _fragment(self, name: str, ledger: Book, codec: Codec) -> bytes:
         known = self._json.get(name)
@@ -152,9 +176,10 @@ class Ledgers:
         if delivery is not None:
             self.deliveries.drop(delivery)
 
-    def intend(self, node: Node, run_id: str, now_ms: int, undo: ExitStack) -> None:
+    def intend(self, node: Node, run_id: str, now_ms: int, undo: list[Undo]) -> None:
         """Add a row for each effect that a chart is about to begin; `undo` takes them back."""
-        self.drop_spent_tails()
+        if self._spent:
+            self.drop_spent_tails()
         invokes = node.engine.invokes
         for mark in invokes.marked:
             source = source_of(invokes.callbacks(mark.state)[mark.index])
@@ -174,7 +199,7 @@ class Ledgers:
                 source.idempotent,
                 now_ms,
             )
-            undo.callback(self.effects.intend(row))
+            undo.append(self.effects.intend(row))
 
     def drop_spent_tails(self) -> None:
         """Let go of outcomes whose transition a former process saved, as it would have itself."""
@@ -183,26 +208,30 @@ class Ledgers:
         self._spent.clear()
 
     def follow(
-        self, node: Node, now_ms: int, describe: Callable[[BaseException], dict[str, str]]
-    ) -> Callable[[], None]:
-        """Note in the trail where a chart's macrostep led; return what takes that back.
+        self,
+        node: Node,
+        now_ms: int,
+        describe: Callable[[BaseException], dict[str, str]],
+        undo: list[Undo],
+    ) -> None:
+        """Note in the trail where a chart's macrostep led; `undo` takes that back.
 
         An error that no transition took is noted too: without that it would leave no trace.
         """
-        path, was, now = node.path, node.shown, node.shown_now()
-        current = node.engine.current
+        was, now = node.shown, node.shown_now()
+        if now == was and not node.untaken:
+            return
+        path, current = node.path, node.engine.current
         event = str(current.trigger.event) if current is not None else ""
-        undo = ExitStack()
         if now != was:
             said = "" if event == INITIAL else event
-            undo.callback(self.trail.add(now_ms, path, said, was, now))
+            undo.append(self.trail.add(now_ms, path, said, was, now))
         for error in node.untaken:
             told = describe(error)
             said = f"error.execution, not taken: {told['type']}: {told['message']}"
-            undo.callback(self.trail.add(now_ms, path, said, now, now))
+            undo.append(self.trail.add(now_ms, path, said, now, now))
         node.shown, node.untaken = now, []
-        undo.callback(setattr, node, "shown", was)
-        return undo.close
+        undo.append(partial(setattr, node, "shown", was))
 
     def reacted(self, node: Node) -> None:
         """Let go of an event and of an outcome whose transition was just saved."""

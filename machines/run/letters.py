@@ -44,6 +44,11 @@ class Letters:
         self._acts: list[Letter] = []
         """Those that are carried out on the run: its next save holds them, whatever else."""
 
+    @property
+    def any(self) -> bool:
+        """Whether there is one."""
+        return bool(self._events or self._acts)
+
     def expect(self, seq: int, letter: Letter) -> None:
         """Know the entry of the event that will have this number."""
         self._events[seq] = letter
@@ -72,14 +77,15 @@ class Letters:
     @contextmanager
     def _together(self, run: Run, held: dict[Letter, int], *, sync: bool) -> Iterator[bool]:
         row = run.row
-        before = row.header, row.tree
+        undo = row.keep()
         try:
             with run.store.transaction(sync=sync):
                 yield False
                 for letter in held:
                     letter.settle()
         except BaseException as error:
-            row.header, row.tree, row.refusal = *before, error
+            undo()
+            row.refusal = error
             raise
         self._let_go(run.tree, held)
 

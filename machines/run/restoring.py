@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from machines.binding import rebuilding
-from machines.binding.capturing import tree_fields
+from machines.binding.capturing import beside_charts, encode_moved
 from machines.errors import MachinesError
 from machines.run.activity import state_without_work, take_as_begun, waits_for
 from machines.run.ledgers import Ledgers
@@ -65,7 +65,9 @@ def _fill(
     idle = state_without_work(tree) if header.status == "live" else None
     if idle is not None:
         raise DecodeError(run.run_id, f"what state {idle!r} invokes is not in its blob")
-    run.row.tree = tree_fields(tree, run.machine)
+    assert tree.root is not None
+    encode_moved(tree, run.machine)
+    run.row.hold(tree.root, beside_charts(tree, run.machine))
     for stored in value.get("arrivals", ()):
         arrival = rebuilding.grow_arrival(tree, stored)
         if arrival is not None:

@@ -1,22 +1,36 @@
-"""The row of one run: its parts joined to a blob, created once and then saved."""
+"""The row of one run: its parts drawn as a blob, created once and then saved."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from machines.binding.capturing import node_bytes
+from machines.binding.capturing import encode_moved, node_bytes
 from machines.recovery.form import check_form
 from machines.shape import shape_bytes
-from snapshots.layout import join
+from snapshots.codec import load
+from snapshots.layout import Canvas, member, unfold_effects
+from snapshots.limits import CANVAS_BYTES_MIN
 from snapshots.records import RunHeader, StoredRun
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from machines.definition import Machine
-    from machines.engine.tree import Tree
+    from machines.engine.nodes import Node
     from snapshots.records import Status
     from snapshots.store import SnapshotStore
+
+_COLUMNS_BYTES = 60
+"""What the columns of fixed width take of a row, its header and the digest included."""
+
+
+class Parts(NamedTuple):
+    """What a blob holds beside its charts, as JSON by name."""
+
+    hot: dict[str, bytes]
+    """What nearly every save changes."""
+    cold: dict[str, bytes]
+    """What changes seldom."""
 
 
 class Row:
@@ -30,83 +44,111 @@ class Row:
         self.machine = machine
         self.run_id = run_id
         self.header: RunHeader | None = None
-        self.tree: dict[str, bytes] = {}
-        """The parts that hold the tree, as they were saved last."""
+        self.beside: dict[str, bytes] = {}
+        """What the tree that was saved last holds beside its charts."""
         self.refusal: BaseException | None = None
         """What the last write that failed was refused with: a chart may raise the like itself."""
-        self._fixed = {
-            "v": b"1",
-            "run": encode(run_id),
-            "machine": encode(machine.name),
-            "digest": encode(machine.digest),
-            "input": encode(dict(given), root="input"),
-        }
+        names = (run_id, machine.name, machine.digest)
+        self._begin = b'{"v":1,"run":%b,"machine":%b,"digest":%b' % (*map(encode, names),)
+        self._input = encode(dict(given), root="input")
+        self._charts = b""
+        """The charts that were saved last, as a member of the blob; empty where a canvas has
+        them."""
+        self._canvas: Canvas | None = None
+        self._is_drawn = False
+        """Whether the write that is under way has drawn over the canvas."""
+        self._digest = machine.digest
+
+    def hold(self, root: Node, beside: dict[str, bytes]) -> None:
+        """Take a tree, which is encoded, for the one that the row holds."""
+        self._charts, self._canvas = b"".join(member("root", node_bytes(root))), None
+        self.beside = beside
 
     def put(
         self,
-        tree: dict[str, bytes],
-        rest: Mapping[str, bytes],
+        root: Node | None,
+        moved: list[Node],
+        beside: dict[str, bytes],
+        rest: Parts,
         *,
         status: Status,
         reason: str | None,
         due_ms: int,
         parked: bool,
         sync: bool,
+        check: Callable[[bytes | bytearray], None] | None = None,
     ) -> None:
         """Write the run, for the first time or over what is there; raises what the store does.
 
-        The first write of a run that a migration brought here takes today's digest, too.
+        Without `root` the charts stay as they were saved last, and `beside` with them, else
+        `moved` are those that moved since. The first write of a run that a migration brought here
+        takes today's digest, too.
         """
+        header = self.header
+        self._is_drawn = False
         try:
-            self.header = self._written(
-                self.blob(tree, rest),
-                status=status,
-                reason=reason,
-                due_ms=due_ms,
-                parked=parked,
-                sync=sync,
-            )
+            charts, canvas, blob = self._drawn(root, moved, beside, rest, live=status == "live")
+            if check is not None:
+                check(blob)
+            if header is None or header.digest != self._digest:
+                self.header = self._first(blob, status, reason, due_ms, parked=parked)
+            else:
+                self.header = self.store.save(
+                    header,
+                    blob,
+                    status=status,
+                    reason=reason,
+                    due_ms=due_ms,
+                    parked=parked,
+                    sync=sync,
+                )
         except BaseException as error:
+            if self._canvas is not None and self._is_drawn:
+                self._canvas.undo()
             self.refusal = error
             raise
-        self.tree = tree
+        self.beside, self._charts, self._canvas = beside, charts, canvas
 
-    def _written(
+    def keep(self) -> Callable[[], None]:
+        """Return what takes back the writes from here on, where they did not come to stay."""
+        header, beside, charts, canvas = self.header, self.beside, self._charts, self._canvas
+        draws = canvas.draws if canvas is not None else 0
+
+        def undo() -> None:
+            if canvas is not None and canvas.draws > draws:
+                canvas.undo()
+            self.header, self.beside, self._charts, self._canvas = header, beside, charts, canvas
+
+        return undo
+
+    def _first(
         self,
-        blob: bytes,
-        *,
+        blob: bytes | bytearray,
         status: Status,
         reason: str | None,
         due_ms: int,
+        *,
         parked: bool,
-        sync: bool,
     ) -> RunHeader:
-        if self.header is not None and self.header.digest != self.machine.digest:
+        """Write what has no row yet, or one of another shape."""
+        machine, digest = self.machine.name, self._digest
+        shape = shape_bytes(self.machine.chart)
+        if self.header is not None:
             assert status == "live", f"run {self.run_id!r} is migrated to go on"
             return self.store.migrate(
                 self.header,
                 blob,
-                machine=self.machine.name,
-                digest=self.machine.digest,
-                shape=shape_bytes(self.machine.chart),
+                machine=machine,
+                digest=digest,
+                shape=shape,
                 due_ms=due_ms,
                 parked=parked,
-            )
-        if self.header is not None:
-            return self.store.save(
-                self.header,
-                blob,
-                status=status,
-                reason=reason,
-                due_ms=due_ms,
-                parked=parked,
-                sync=sync,
             )
         return self.store.create(
             run_id=self.run_id,
-            machine=self.machine.name,
-            digest=self.machine.digest,
-            shape=shape_bytes(self.machine.chart),
+            machine=machine,
+            digest=digest,
+            shape=shape,
             blob=blob,
             due_ms=due_ms,
             parked=parked,
@@ -114,36 +156,85 @@ class Row:
             reason=reason,
         )
 
-    def as_stored(self, rest: Mapping[str, bytes]) -> StoredRun:
+    def _drawn(
+        self,
+        root: Node | None,
+        moved: list[Node],
+        beside: dict[str, bytes],
+        rest: Parts,
+        *,
+        live: bool,
+    ) -> tuple[bytes, Canvas | None, bytes | bytearray]:
+        """Return the run as a blob: a short one, or the last of a run, without any room in it.
+
+        Before it come the charts and the canvas, as they are to be kept once it is written.
+        """
+        canvas = self._canvas
+        if canvas is None or not live:
+            charts = self.charts if root is None else b',"root":' + node_bytes(root)
+            blob = self._joined(charts, beside, rest)
+            if not live or root is None or len(blob) < CANVAS_BYTES_MIN:
+                return charts, None, blob
+            canvas = Canvas(
+                _COLUMNS_BYTES + len(self.run_id.encode()) + len(self.machine.name.encode())
+            )
+        self._is_drawn = canvas is self._canvas
+        hot = {"step": rest.hot["step"], **beside, **rest.hot}
+        cold = {"input": self._input, **rest.cold}
+        return b"", canvas, canvas.draw(self._begin, hot, cold, root, moved)
+
+    def _joined(self, charts: bytes, beside: Mapping[str, bytes], rest: Parts) -> bytes:
+        parts = [self._begin, *member("input", self._input)]
+        for name, text in rest.hot.items():
+            parts += member(name, text)
+        for name, text in beside.items():
+            parts += member(name, text)
+        for name, text in rest.cold.items():
+            parts += member(name, text)
+        parts += (charts, b"}")
+        return b"".join(parts)
+
+    @property
+    def root(self) -> bytes:
+        """The charts that were saved last, as JSON; empty before that."""
+        return self.charts.removeprefix(b',"root":')
+
+    @property
+    def charts(self) -> bytes:
+        """The charts that were saved last, as a member of the blob; empty before that."""
+        return self._charts if self._canvas is None else self._canvas.charts
+
+    def as_stored(self, rest: Parts) -> StoredRun:
         """Return the run as the row holds it, with what else belongs to it now."""
         assert self.header is not None
-        return StoredRun(header=self.header, blob=self.blob(self.tree, rest))
-
-    def blob(self, tree: Mapping[str, bytes], rest: Mapping[str, bytes]) -> bytes:
-        """Return the parts as one blob."""
-        return join({**self._fixed, **tree, **rest})
+        return StoredRun(header=self.header, blob=self._joined(self.charts, self.beside, rest))
 
     def saved_tree(self) -> Any:
         """Return the tree that was saved last, as values."""
-        return self.machine.codec.decode(join(self.tree))
+        parts: list[bytes] = [b'{"v":1']
+        for name, text in self.beside.items():
+            parts += member(name, text)
+        return self.machine.codec.decode(b"".join((*parts, self.charts, b"}")))
 
 
-def verify(
-    tree: Tree,
-    row: Row,
-    fields: Mapping[str, bytes],
-    rest: Mapping[str, bytes],
-    ledgers: Mapping[str, bytes],
-) -> None:
+def verify(row: Row, root: Node, blob: bytes | bytearray, expected: Mapping[str, bytes]) -> None:
     """Assert that a blob holds what encoding all of it anew gives, and that it can be read.
 
-    `ledgers` are those parts of `rest`, encoded in full.
+    `expected` are the parts beside the charts, encoded in full.
     """
-    for name, full in ledgers.items():
-        assert rest.get(name) == full, f"run {row.run_id!r}: {name} moved and was not encoded again"
-    assert tree.root is not None
-    for node in tree.root.walk():
+    for node in root.walk():
         node.fragment = None
-    full = node_bytes(tree.root, row.machine, "root")
-    assert full == fields["root"], f"run {row.run_id!r}: a chart moved and was not encoded again"
-    check_form(row.run_id, row.machine.codec.decode(row.blob(fields, rest)))
+    encode_moved(root.tree, row.machine)
+    found = load(bytes(blob))
+    _compare(row.run_id, "a chart", found["root"], load(node_bytes(root)))
+    for name, full in expected.items():
+        _compare(row.run_id, name, found.get(name), load(full))
+    assert found.keys() <= {*expected, "v", "run", "machine", "digest", "input", "root"}
+    for node in root.walk():
+        active = [key for key in node.engine.invokes.active if key in node.children]
+        assert active == [*node.children], f"run {row.run_id!r}: charts in another order"
+    check_form(row.run_id, unfold_effects(row.machine.codec.decode(bytes(blob)), row.run_id))
+
+
+def _compare(run_id: str, name: str, found: object, expected: object) -> None:
+    assert found == expected, f"run {run_id!r}: {name} moved and was not encoded again"

@@ -6,11 +6,10 @@ snapshot when anything fails, and ends the run.
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from machines.binding.capturing import read_arrival, tree_fields
+from machines.binding.capturing import beside_charts, encode_moved, read_arrival
 from machines.binding.planting import make_child, plant
 from machines.books import Books, Owner
 from machines.engine.nodes import Arrival
@@ -28,11 +27,13 @@ from machines.run.activity import (
 )
 from machines.run.ledgers import Ledgers
 from machines.run.letters import Letters
-from machines.run.row import Row, verify
+from machines.run.row import Parts, Row, verify
 from machines.run.waiters import STALE, tell_all
 from machines.run.worker import UNSAVED, Halt, Worker
-from machines.run.writing import Pen
+from machines.run.writing import Pen, lent
+from snapshots.codec import load
 from snapshots.errors import SnapshotsError
+from snapshots.layout import unfold_effects
 from snapshots.limits import NO_TIMER_MS
 
 if TYPE_CHECKING:
@@ -127,7 +128,12 @@ class Run:
 
     def as_stored(self) -> StoredRun:
         """Return the run as its row holds it."""
-        return self.row.as_stored(self._rest(self.status))
+        return self.row.as_stored(self._rest(self._arrivals(self.status)))
+
+    def as_value(self) -> dict[str, Any]:
+        """Return the run as its row holds it, decoded, with all effects as rows."""
+        value = self.machine.codec.decode(self.as_stored().blob)
+        return unfold_effects(value, self.run_id)
 
     @property
     def due_ms(self) -> int:
@@ -191,22 +197,28 @@ class Run:
         """Save the whole run: the macrostep of `node` is over and nothing that follows began."""
         if not self.goes_on:
             raise Halt
-        root = self.tree.root
+        tree, ledgers = self.tree, self.ledgers
+        root = tree.root
         assert root is not None
-        with ExitStack() as undo:
+        undo: list[Callable[[], object]] = []
+        step = self.step
+        try:
             now_ms = self.clock.now_ms()
-            self.ledgers.intend(node, self.run_id, now_ms, undo)
-            for path, invoke in self.tree.stopped:
-                undo.callback(self.ledgers.effects.withdraw(path, invoke, NEVER_CALLED))
-            undo.callback(self.ledgers.follow(node, now_ms, self.describe))
+            ledgers.intend(node, self.run_id, now_ms, undo)
+            for path, invoke in tree.stopped:
+                undo.append(ledgers.effects.withdraw(path, invoke, NEVER_CALLED))
+            ledgers.follow(node, now_ms, self.describe, undo)
             self.step += 1
-            undo.callback(partial(setattr, self, "step", self.step - 1))
             if root.finished:
                 ending.end(self, ending.verdict(self, root), None)
             else:
                 self.put("live", None)
-            undo.pop_all()
-        self.ledgers.reacted(node)
+        except BaseException:
+            self.step = step
+            for back in reversed(undo):
+                back()
+            raise
+        ledgers.reacted(node)
 
     def begun(self, node: Node) -> None:
         """Nothing: what begins saves for itself."""
@@ -297,41 +309,64 @@ class Run:
 
     def put(self, status: Status, reason: str | None, *, sync: bool = False) -> None:
         """Write the run as it is now; raises what the store does, and then nothing has changed."""
-        fresh = self.tree.running is None
-        fields = tree_fields(self.tree, self.machine) if fresh else self.row.tree
-        rest = self._rest(status)
-        if self.verify and fresh:
-            verify(self.tree, self.row, fields, rest, self.ledgers.in_full(self.machine.codec))
-        live = status == "live"
-        due = self.tree.timers.next_due() if live else None
-        with self.letters.settling(self, status, sync=sync) as synced:
-            self.row.put(
-                fields,
-                rest,
-                status=status,
-                reason=reason,
-                due_ms=NO_TIMER_MS if due is None else due,
-                parked=live and fresh and parked(self.tree, self.ledgers.effects),
-                sync=synced,
-            )
+        if refusal := lent(self):
+            self.row.refusal = refusal
+            raise refusal
+        tree, row, live = self.tree, self.row, status == "live"
+        fresh = tree.running is None
+        root = tree.root if fresh else None
+        moved = encode_moved(tree, self.machine) if fresh else []
+        beside = beside_charts(tree, self.machine) if fresh else row.beside
+        arrivals = self._arrivals(status)
+        rest = self._rest(arrivals)
+        due = tree.timers.next_due() if live else None
+        write = partial(
+            row.put,
+            *(root, moved, beside, rest),
+            status=status,
+            reason=reason,
+            due_ms=NO_TIMER_MS if due is None else due,
+            parked=live and fresh and parked(tree, self.ledgers.effects),
+            check=self._verify if self.verify and fresh else None,
+        )
+        if self.letters.any:
+            with self.letters.settling(self, status, sync=sync) as synced:
+                write(sync=synced)
+        else:
+            write(sync=sync)
         self.trouble = None
-        self.arrivals_saved = frozenset(a.item.seq for a in self._arrivals(status))
+        self.arrivals_saved = frozenset(arrival.item.seq for arrival in arrivals)
         if fresh:
-            self.tree.admitted.clear()
+            tree.admitted.clear()
+            tree.moved.clear()
         if self.stored is not None and not self.stored.done():
             self.stored.set_result(None)
         self.worker.saved(self)
 
-    def _rest(self, status: Status) -> dict[str, bytes]:
+    def _rest(self, arrivals: list[Arrival]) -> Parts:
         """Return the parts of the blob that are not the tree's own, as JSON."""
         encode = self.machine.codec.encode
-        parts = {"step": encode(self.step), **self.ledgers.fields(self.machine.codec)}
-        if arrivals := self._arrivals(status):
+        ledgers = self.ledgers
+        hot = {"step": b"%d" % self.step}
+        if arrivals:
             stored = [read_arrival(arrival) for arrival in arrivals]
-            parts["arrivals"] = encode(stored, root="arrivals")
+            hot["arrivals"] = encode(stored, root="arrivals")
         if self.error is not None:
-            parts["error"] = encode(self.error)
-        return parts
+            hot["error"] = encode(self.error)
+        codec = self.machine.codec
+        return Parts(hot | ledgers.hot(codec), ledgers.cold(codec))
+
+    def _verify(self, blob: bytes | bytearray) -> None:
+        """Assert that a blob holds the run as it is now, encoded anew."""
+        assert self.tree.root is not None
+        encode = self.machine.codec.encode
+        expected = self.ledgers.in_full(self.machine.codec)
+        expected |= beside_charts(self.tree, self.machine) | {"step": encode(self.step)}
+        for name in ("arrivals", "error"):
+            value = load(bytes(blob)).get(name)
+            if value is not None:
+                expected[name] = encode(value)
+        verify(self.row, self.tree.root, blob, expected)
 
     def _arrivals(self, status: Status) -> list[Arrival]:
         """Return what came from outside and is not in the tree as it is saved now.

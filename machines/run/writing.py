@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from machines.errors import HostStoppedError, RunFinishedError
 from machines.limits import WRITE_WAIT_S
 from machines.run.worker import UNSAVED
+from snapshots.storage.nesting import OpenTransactionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,6 +18,17 @@ if TYPE_CHECKING:
     from machines.run.run import Run
 
 T = TypeVar("T")
+
+
+def lent(run: Run) -> OpenTransactionError | None:
+    """Return why a run is not to be saved now: it would be a part of a storage's transaction.
+
+    That may be taken back, or still be open when what the save allows begins. Without a loop a
+    run may be stored in one for the first time: what follows from it needs a save of its own.
+    """
+    if run.store.is_lent and (run.header is not None or run.has_loop):
+        return OpenTransactionError(run.run_id, run.store.path)
+    return None
 
 
 class Pen:
@@ -58,6 +70,9 @@ class Pen:
         run = self._run
         if not run.goes_on:
             self._refuse()
+        # Before anything is changed, and no failed save: who opened the block is at fault.
+        if run.header is not None and (refusal := lent(run)):
+            raise refusal
         undo = keep()
         try:
             result = change()

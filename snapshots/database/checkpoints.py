@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _MS_PER_S: Final = 1_000
 _OK: Final = apsw.SQLITE_OK
+# What SQLite itself uses where there is one: it leaves out times, which would cost a journal.
+_SYNC: Final = getattr(os, "fdatasync", os.fsync)
 
 
 class Gate:
@@ -41,12 +43,14 @@ class Checkpoints:
     The writer calls `committed` after each commit. Once `CHECKPOINT_PAGES` were written
     since the last attempt, the thread runs a PASSIVE checkpoint, for which nobody waits, and
     then syncs the file: SQLite syncs it only in a checkpoint that reaches the log's end,
-    and that one would pay for all before it. Past `WAL_BYTES_MAX` the thread then closes
-    the gate and runs another PASSIVE, which has little left to do and reaches the end, so
-    that the next commit starts the log anew. A reader may keep it from that; saves go on,
-    and it is tried again. A log that nobody has added to for a while is cut to nothing.
+    and that one would pay for all before it. Where the next attempt would find more than
+    `WAL_RESTART_BYTES`, the thread goes on until little is left, closes the gate and runs a
+    last PASSIVE, which reaches the end, so that the next commit starts the log anew. A
+    reader may keep it from that; saves go on, and it is tried again. A writer that is
+    faster than the disk waits at `WAL_BYTES_MAX` until the attempt under way has ended.
+    A log that nobody has added to for a while is cut to nothing.
 
-    An error is kept for `raise_failure`, which the next save or the closing calls.
+    An error is kept for the next save, which calls `admit`, or the closing.
     """
 
     def __init__(self, path: str, connection: apsw.Connection, gate: Gate, descriptor: int) -> None:
@@ -65,9 +69,12 @@ class Checkpoints:
         self._pages_attempted = 0
         self._pages_copied = 0
         self._commits = 0
+        self._is_full = self._is_awaited = False
+        self._is_held = False
         self.is_resting = False
         self._is_stopping = False
         self._wake = threading.Event()
+        self._ended = threading.Event()
         self._thread: threading.Thread | None = None
         self._failure: StorageError | None = None
         self.count = 0
@@ -82,11 +89,21 @@ class Checkpoints:
         """Note a commit, as SQLite's WAL hook: `pages` is the length of the log now."""
         self._commits += 1
         if pages < self._pages:  # the log was started anew
-            self._pages_attempted = 0
+            self._pages_attempted = self._pages_copied = 0
+            self._is_held = False
         self._pages = pages
+        if not self._is_held and pages * self._page_bytes >= limits.WAL_BYTES_MAX:
+            self._is_full = True
         if self.is_resting or pages - self._pages_attempted >= limits.CHECKPOINT_PAGES:
             self._wake.set()
         return _OK
+
+    def admit(self) -> None:
+        """Let a writer begin: raise what has failed, and wait if the log is full."""
+        if self._failure is not None:
+            self.raise_failure()
+        if self._is_full:
+            self._wait_for_an_attempt()
 
     def raise_failure(self) -> None:
         """Raise what went wrong since the last call, once."""
@@ -110,16 +127,21 @@ class Checkpoints:
             self._connection.close()
 
     def advance(self) -> None:
-        """Copy what is new in the log; past the cap, let the next commit start it anew."""
-        self._pages_attempted = self._pages
+        """Copy what is new in the log; if it is long, let the next commit start it anew."""
+        before = self._pages_attempted = self._pages
         is_whole = self._copy()
-        if self._pages * self._page_bytes <= limits.WAL_BYTES_MAX:
+        # As much as came during this attempt will come during the next one.
+        if (2 * self._pages - before) * self._page_bytes <= limits.WAL_RESTART_BYTES:
             return
         # What was written during the sync is copied behind the gate: let it be little.
+        left = self._pages - self._pages_copied
         for _ in range(limits.CHECKPOINT_CATCH_UPS_MAX):
-            if not is_whole or self._pages - self._pages_copied <= limits.CHECKPOINT_PAGES:
+            if not is_whole or left <= limits.CHECKPOINT_REST_PAGES:
                 break
-            is_whole = self._copy()
+            before, is_whole = left, self._copy()
+            left = self._pages - self._pages_copied
+            if 2 * left > before:  # the writer is as fast as the disk
+                break
         # A reader that pins the log keeps it from starting anew, and closing the gate would
         # only make saves wait.
         if is_whole:
@@ -132,19 +154,21 @@ class Checkpoints:
             self._copy_behind_gate(apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
     def _copy(self) -> bool:
-        """Run a PASSIVE and sync the file: whether it has reached the end that the log had.
+        """Run a PASSIVE and sync the file: whether it has about reached the log's end.
 
         It has not if a reader pins the log, or if another process is checkpointing, which
-        serves as well.
+        serves as well. A save that is under way keeps it from the last few pages.
         """
         try:
             pages, copied = self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
         except apsw.BusyError:
+            self._is_held = True
             return False
-        os.fsync(self._descriptor)
+        _SYNC(self._descriptor)
         self._pages_copied = copied
         self.count += 1
-        return bool(copied == pages)
+        self._is_held = pages - copied > limits.CHECKPOINT_REST_PAGES
+        return not self._is_held
 
     def _copy_behind_gate(self, mode: int) -> None:
         """Checkpoint while no save of this process runs, and note how long they waited."""
@@ -155,8 +179,20 @@ class Checkpoints:
             except apsw.BusyError:
                 pages = None  # another process reads or writes: normal, and tried again
             if pages == 0:
-                self._pages = self._pages_attempted = 0
+                self._pages = self._pages_attempted = self._pages_copied = 0
+            # If the next commit does not start the log anew, somebody else is in the way.
+            self._is_held = pages != 0
+            self._pages_attempted = self._pages
         self.longest_stall_ns = max(self.longest_stall_ns, time.monotonic_ns() - closed_ns)
+
+    def _wait_for_an_attempt(self) -> None:
+        """Have the writer wait until the attempt under way has ended, well or not."""
+        self._is_full, self._is_awaited = False, True
+        start_ns = time.monotonic_ns()
+        self._ended.clear()
+        self._wake.set()
+        self._ended.wait(limits.WAL_FULL_WAIT_MS / _MS_PER_S)
+        self.longest_stall_ns = max(self.longest_stall_ns, time.monotonic_ns() - start_ns)
 
     def _run(self) -> None:
         """Wait for work until the handle is closed: the body of the thread."""
@@ -166,11 +202,14 @@ class Checkpoints:
             self._wake.clear()
             if self._is_stopping:
                 return
-            if self._pages - self._pages_attempted >= limits.CHECKPOINT_PAGES:
+            is_due = self._pages - self._pages_attempted >= limits.CHECKPOINT_PAGES
+            if is_due or self._is_awaited:
                 self._guard(self.advance)
+                self._is_awaited = False
             elif timed_out and commits_seen == self._commits and self._is_long:
                 self._guard(self.truncate)
             commits_seen = self._commits
+            self._ended.set()
 
     def _patience_s(self, commits_seen: int) -> float | None:
         """How long to wait: for ever, until a commit wakes the thread, if all is at rest."""

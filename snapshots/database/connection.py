@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import apsw
@@ -16,7 +17,7 @@ from snapshots.errors import StorageClosedError, StorageForkedError
 from snapshots.records import StoreStats
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from types import TracebackType
 
     from snapshots.database.checkpoints import Checkpoints, Gate
@@ -102,6 +103,42 @@ class Database:
         self._part.operation = operation
         return self._part
 
+    def write(
+        self, verb: str, run_id: str, sql: str, bindings: tuple[object, ...], *, sync: bool = False
+    ) -> int:
+        """Run one statement, a transaction by itself unless one is open; how many rows it changed.
+
+        The errors are those of `transaction`; `verb` and `run_id` name the operation in them.
+        """
+        if sync or self._transaction.is_open:
+            with self.writing(f"{verb} {run_id!r}", sync=sync):
+                self.run(sql, bindings)
+                return self.changes()
+        if self.pid != os.getpid() or self._is_closed:
+            self.require_usable(f"{verb} {run_id!r}")
+        if self.checkpoints is not None:
+            self.checkpoints.admit()
+        gate = self.gate
+        with gate.turnstile:
+            gate.room.acquire()
+        try:
+            self.run(sql, bindings)
+            return self.changes()
+        except apsw.Error as error:
+            raise translate(error, f"{verb} {run_id!r}", self.path) from error
+        finally:
+            gate.room.release()
+
+    def after_commit(self, tell: Callable[[], object]) -> None:
+        """Have `tell` called once what is written now is committed, and not if it is undone.
+
+        Outside of a transaction that is at once. It must not raise.
+        """
+        if self._transaction.is_open:
+            self._transaction.told.append(tell)
+        else:
+            tell()
+
     def rows(self, operation: str, sql: str, bindings: tuple[object, ...] = ()) -> list[Row]:
         """Return all rows of one SELECT."""
         self.require_usable(operation)
@@ -114,6 +151,17 @@ class Database:
         """Return the first row of one SELECT, None if there is none."""
         rows = self.rows(operation, sql, bindings)
         return rows[0] if rows else None
+
+    @contextmanager
+    def keeping_few_pages(self) -> Iterator[None]:
+        """Keep no pages that the block reads: a boot needs each once."""
+        pages = self.connection.pragma("cache_size")
+        pragmas.keep_few_pages(self.connection)
+        try:
+            yield
+        finally:
+            if not self._is_closed:
+                self.connection.pragma("cache_size", pages)
 
     def require_usable(self, operation: str) -> None:
         """Raise if this handle is closed, or belongs to the process that this one is a fork of."""
@@ -179,7 +227,7 @@ class Transaction:
     A handle makes one and uses it again and again, since it is on the path of every save.
     """
 
-    __slots__ = ("_database", "is_open", "operation", "sync")
+    __slots__ = ("_database", "is_open", "operation", "sync", "told")
 
     def __init__(self, database: Database) -> None:
         """Make the one transaction of `database`, not yet begun."""
@@ -187,12 +235,13 @@ class Transaction:
         self.is_open = False
         self.operation = ""
         self.sync = False
+        self.told: list[Callable[[], object]] = []
 
     def __enter__(self) -> None:
         database = self._database
         database.require_usable(self.operation)
         if database.checkpoints is not None:
-            database.checkpoints.raise_failure()
+            database.checkpoints.admit()
         assert not database.connection.in_transaction, "an earlier transaction was left open"
         with database.gate.turnstile:
             database.gate.room.acquire()
@@ -221,8 +270,14 @@ class Transaction:
             error = failure
             raise
         finally:
+            told = self.told
+            if told:
+                self.told = []
             self._end()
             self._raise_ours(error)
+        if told and error is None:
+            for tell in told:
+                tell()
 
     def _end(self) -> None:
         """Leave no transaction open, whatever has happened, and let the next one in."""

@@ -104,6 +104,12 @@ def keep_live_pages(connection: apsw.Connection) -> None:
     _verify(connection, "cache_size", -kib, "the page cache must be bounded")
 
 
+def keep_few_pages(connection: apsw.Connection) -> None:
+    """`cache_size`: hold no more than a survey of the file needs, and let go of what is more."""
+    kib = limits.SURVEY_CACHE_BYTES_MAX // limits.KIB
+    connection.pragma("cache_size", -kib)
+
+
 def use_small_pages(connection: apsw.Connection) -> None:
     """`page_size=4096` for a file that is still empty: the log takes whole pages.
 

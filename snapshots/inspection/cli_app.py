@@ -15,7 +15,7 @@ from typer.main import get_command
 
 from snapshots.clock import SystemClock
 from snapshots.errors import DecodeError, EncodeError
-from snapshots.inspection import cli_mail
+from snapshots.inspection import cli_files, cli_mail
 from snapshots.inspection.cli_commands import Commands, packages
 from snapshots.inspection.cli_options import (
     EXIT_ERROR,
@@ -202,5 +202,5 @@ def _told(found: FoundRun, *, as_json: bool) -> tuple[str, int]:
     return rendered(unreadable_text(header, reason, now_ms=now_ms), screen), EXIT_NO
 
 
-for _command in cli_mail.COMMANDS:
+for _command in (*cli_files.COMMANDS, *cli_mail.COMMANDS):
     app.command()(_command)

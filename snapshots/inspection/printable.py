@@ -12,6 +12,8 @@ CUT: Final = "..."
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS_MS: Final = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000))
 _MS_PER_S: Final = 1_000
+_UNIT_BITS: Final = 10
+_SIZES: Final = ("KiB", "MiB", "GiB", "TiB")
 
 
 def visible(text: str, *, chars_max: int = NAME_CHARS_MAX) -> str:
@@ -53,6 +55,14 @@ def span(span_ms: int) -> str:
         if count or counts:
             counts.append((count, unit))
     return " ".join(f"{count} {unit}" for count, unit in counts[:2] if count)
+
+
+def size(count: int) -> str:
+    """Return a number of bytes in the largest unit that it fills, like "4.2 MiB"."""
+    power = min((count.bit_length() - 1) // _UNIT_BITS, len(_SIZES))
+    if power <= 0:
+        return f"{count} bytes"
+    return f"{count / 2 ** (_UNIT_BITS * power):.1f} {_SIZES[power - 1]}"
 
 
 def relative(left_ms: int) -> str:

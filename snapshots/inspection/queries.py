@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from snapshots.database import Database, Row
-    from snapshots.records import RunHeader
+    from snapshots.records import RunHeader, StoreStats
 
 _MS_PER_S: Final = 1_000
 _HEADER_COLUMNS: Final = 12
@@ -66,6 +66,11 @@ MAIL: Final = """
 select id, cast(kind as blob), created_ms, cast(outcome as blob), settled_ms
 from mailbox where run_id = ? order by id desc limit ?"""
 
+# Both are read off an index, however large the rows are.
+COUNTS: Final = """
+select (select count(*) from runs indexed by runs_live where status = 'live'),
+  (select count(*) from runs)"""
+
 _COUNT_TABLES: Final = "select count(*) from sqlite_schema where name = 'runs'"
 
 
@@ -80,6 +85,14 @@ class FoundRun:
     blob: bytes
     shape: bytes | None
     mail: tuple[MailReport, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunCounts:
+    """How many runs a file has: those that are live, and those that are not."""
+
+    live: int
+    ended: int
 
 
 class RunFile:
@@ -122,6 +135,15 @@ class RunFile:
         else:
             rows = self._rows("list runs", LIST, (status, machine, limit))
         return [header_of(row) for row in rows]
+
+    def sizes(self) -> StoreStats:
+        """Return the sizes of the file and its log."""
+        return self._database.stats()
+
+    def counts(self) -> RunCounts:
+        """Return how many runs the file has."""
+        live, stored = self._rows("count runs", COUNTS, ())[0]
+        return RunCounts(live=live, ended=stored - live)
 
     def find(self, prefix: str) -> FoundRun:
         """Return the run whose id is `prefix`, or else the only one whose id starts so.

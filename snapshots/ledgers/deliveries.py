@@ -20,6 +20,8 @@ class Deliveries:
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self._taken = dict.fromkeys(taken)
         self._json: bytes | None = None
+        self.changes = 0
+        """How often the ledger changed."""
 
     def __contains__(self, delivery: str) -> bool:
         return delivery in self._taken
@@ -30,6 +32,7 @@ class Deliveries:
     def take(self, delivery: str) -> None:
         """Note an event as taken; the oldest is forgotten beyond the bound."""
         self._json = None
+        self.changes += 1
         self._taken[delivery] = None
         while len(self._taken) > DELIVERIES_MAX:
             del self._taken[next(iter(self._taken))]
@@ -37,6 +40,7 @@ class Deliveries:
     def drop(self, delivery: str) -> None:
         """Forget an event whose macrostep was undone."""
         self._json = None
+        self.changes += 1
         self._taken.pop(delivery, None)
 
     def as_json(self) -> bytes:

@@ -11,7 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from snapshots.layout import Rows
+from snapshots.layout import Rows, fold
+from snapshots.limits import CHUNK_ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -199,11 +200,31 @@ class Effects:
 
         return undo
 
-    def as_json(self, codec: Codec) -> bytes:
-        """Return the rows as a snapshot holds them, as JSON; what is final is encoded once."""
-        return self._rows.as_json(
+    @property
+    def closed(self) -> int:
+        """How many rows are closed."""
+        return self._rows.closed
+
+    def open_json(self, codec: Codec) -> bytes:
+        """Return the rows that are not closed as JSON; what is final is encoded once."""
+        return self._rows.open_json(
             lambda row, place: codec.encode(row.as_value(), root=f"effects[{place}]")
         )
+
+    def closed_json(self, codec: Codec) -> bytes:
+        """Return the closed rows as JSON, folded chunk by chunk; each is folded once."""
+        return self._rows.closed_json(
+            lambda rows: codec.encode(fold([row.as_value() for row in rows]), root="settled")
+        )
+
+    def open_value(self) -> list[dict[str, Any]]:
+        """Return the rows that are not closed as a snapshot holds them."""
+        return [row.as_value() for row in self._rows.open]
+
+    def closed_value(self) -> list[dict[str, Any]]:
+        """Return the closed rows as a snapshot holds them."""
+        rows = [row.as_value() for row in self._rows.all[: self._rows.closed]]
+        return [fold(rows[at : at + CHUNK_ROWS]) for at in range(0, len(rows), CHUNK_ROWS)]
 
     def as_value(self) -> list[dict[str, Any]]:
         """Return the rows as a snapshot holds them."""

@@ -7,6 +7,11 @@ What a backend implements is in `protocols`; callers hold what is made of it: `S
 from snapshots.storage.approvals import Approval, Approvals, Continuation, Decision
 from snapshots.storage.carry import Carried, CarryState
 from snapshots.storage.contracts import Contract
+from snapshots.storage.nesting import (
+    NestedTransactionError,
+    OpenTransactionError,
+    OtherWorkspaceError,
+)
 from snapshots.storage.protocols import Backend, CarryStates, KeyedStates, Leases
 from snapshots.storage.refusals import (
     AlreadyDecidedError,
@@ -18,7 +23,15 @@ from snapshots.storage.refusals import (
 from snapshots.storage.rows import CarryRecord, KeyedEntry, Lease, StorageStats
 from snapshots.storage.scopes import Scope
 from snapshots.storage.state import StateStore
-from snapshots.storage.workspaces import ArtifactType, Fact, Workspace, Workspaces
+from snapshots.storage.workspaces import (
+    ArtifactType,
+    EntityExistsError,
+    EntityNotFoundError,
+    Fact,
+    ProposalSettledError,
+    Workspace,
+    Workspaces,
+)
 
 __all__ = [
     "AlreadyDecidedError",
@@ -36,12 +49,18 @@ __all__ = [
     "Contract",
     "Decision",
     "DecisionRefusedError",
+    "EntityExistsError",
+    "EntityNotFoundError",
     "Fact",
     "KeyedEntry",
     "KeyedStates",
     "Lease",
     "Leases",
     "LiveOccurrenceError",
+    "NestedTransactionError",
+    "OpenTransactionError",
+    "OtherWorkspaceError",
+    "ProposalSettledError",
     "Scope",
     "StateStore",
     "StorageStats",

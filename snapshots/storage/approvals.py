@@ -101,9 +101,9 @@ class Approvals:
     """The approvals of a state store's scope.
 
     Kept are the open ones, the decisions that are to be settled, and what was decided last under
-    a key, for `decided_ttl_ms` (None for ever). `file` is the file of runs that announces and
-    requests here; it is left empty where the state store lies in that very file. Errors beside
-    those of each method are those of `StateStore`.
+    a key, for `decided_ttl_ms` (None for ever). `file` is the full path of the file of runs that
+    announces and requests here; it is left empty where the state store lies in that very file.
+    Errors beside those of each method are those of `StateStore`.
     """
 
     def __init__(
@@ -270,16 +270,31 @@ class Approvals:
     def settle(self, decision: Decision, outcome: str) -> Decision:
         """Note what became of a decision, and return it so.
 
-        A decision that was refused leaves its approval open, for another one.
+        A decision that was refused leaves its approval open, for another one. A host that was
+        stalled, and settles what its successor has settled, changes nothing, whatever it says.
         """
         with self.state.transaction():
-            approval = self.find(decision.key)
             settled = replace(decision, outcome=outcome)
+            if self._is_late(decision):
+                return settled
+            approval = self.find(decision.key)
             if approval is not None and decision.token in (None, approval.token):
                 settled = replace(settled, token=approval.token, file=approval.file)
                 if not outcome.startswith(REFUSED):
                     self._open.delete(decision.key)
             return self._conclude(decision, settled)
+
+    def _is_late(self, decision: Decision) -> bool:
+        """Whether a decision does not wait any more: what became of it is noted, or was."""
+        waiting: Decision | None = self._waiting.get(decision.key)
+        if waiting is not None:
+            return not _is_the_one(waiting, decision)
+        with suppress(DecodeError):  # whoever can read it knows what it is about
+            last: Decision | None = self._decided.get(decision.key)
+            if last is not None:
+                is_of_opening = decision.token is not None and is_same(last, decision)
+                return is_of_opening or _made(last) == _made(decision)
+        return False
 
     def _conclude(self, decision: Decision, settled: Decision) -> Decision:
         self._decided.put(decision.key, settled, ttl_ms=self._ttl_ms)
@@ -318,7 +333,7 @@ class Approvals:
         return builtins.list(self._open.readable())
 
 
-def is_same(one: Approval | Decision, approval: Approval) -> bool:
+def is_same(one: Approval | Decision, approval: Approval | Decision) -> bool:
     """Whether something is, or is about, this very opening."""
     return (one.token, one.file) == (approval.token, approval.file)
 
@@ -329,9 +344,12 @@ def _is_the_one(waiting: Decision, settled: Decision) -> bool:
     A host that was stalled may settle once more what its successor has refused, while another
     decision about the same opening waits.
     """
-    is_of_opening = settled.token in (None, waiting.token)
-    made, given = ((one.event, one.by, one.decided_ms) for one in (waiting, settled))
-    return is_of_opening and made == given
+    return settled.token in (None, waiting.token) and _made(waiting) == _made(settled)
+
+
+def _made(decision: Decision) -> tuple[str, str | None, int]:
+    """What tells a decision from others about the same opening."""
+    return decision.event, decision.by, decision.decided_ms
 
 
 def _is_refused(decision: Decision) -> bool:

@@ -29,8 +29,12 @@ class PollCursor:
     def advance(self, position: Any) -> bool:
         """Move to a position behind the present one; return False, and stay, if it is not.
 
-        Raises TypeError for a position that does not compare with the present one.
+        Raises TypeError for a position that does not compare with the present one, and for one
+        behind which nothing would ever lie: None, and a number that is none (NaN).
         """
+        if position is None or position != position:  # noqa: PLR0124 - only NaN differs from itself
+            message = f"cursor {self._name!r}: nothing lies behind {position!r}; give a position"
+            raise TypeError(message)
         with self._values.transaction():
             present = self.position()
             if present is not None and not present < position:

@@ -51,13 +51,9 @@ class Incidents:
     def update(self, fingerprint: str, value: Any) -> bool:
         """Give an open incident another value, and return whether it is open.
 
-        It then stays open until it is closed.
+        It stays open as long as it would have: its time to live is neither ended nor begun anew.
         """
-        with self._values.transaction():
-            is_open = self._values.exists(fingerprint)
-            if is_open:
-                self._values.put(fingerprint, [value])
-            return is_open
+        return self._values.replace(fingerprint, [value])
 
     def close(self, fingerprint: str) -> Incident | None:
         """Close an incident and return it to one of many callers; None if none is open."""

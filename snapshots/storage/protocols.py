@@ -23,12 +23,15 @@ class Transactions(Protocol):
 
         It has the workspace of `scope` to itself from the moment it begins: what it reads stays
         so until it has written. All calls of this thread on this backend take part, whatever
-        the capability; they must be for the same tenant and workspace. If the block raises,
-        nothing that it wrote is left. Transactions do not nest. No user code that waits and no
-        `await` belongs inside. On SQLite it becomes a part of `store.transaction()` where one
-        is open, and ends with it.
+        the capability; they must be for the same tenant and workspace, else it is an
+        `OtherWorkspaceError`. If the block raises, nothing that it wrote is left. Transactions
+        do not nest. No user code that waits and no `await` belongs inside. On SQLite it becomes
+        a part of `store.transaction()` where one is open, and ends with it; a run that was saved
+        before is not saved again inside it (`OpenTransactionError`).
 
-        Entering raises `StorageBusyError` if another one does not end in time.
+        Entering raises `StorageBusyError` if another one does not end in time, and
+        `NestedTransactionError` inside another one of this thread on this backend. That error
+        and `OtherWorkspaceError` are `AssertionError`s too.
         """
         ...
 
@@ -67,6 +70,13 @@ class KeyedStates(Transactions, Protocol):
         """Store a value if the key is not there, and return whether it was stored.
 
         Of any number of callers at once, on a key that is absent or has expired, one gets True.
+        """
+        ...
+
+    def replace(self, scope: Scope, key: str, value: bytes) -> bool:
+        """Store a value over the one of a key that is there, and return whether it was there.
+
+        The key expires when it would have: its time to live neither ends nor starts anew.
         """
         ...
 
@@ -210,8 +220,8 @@ class Backend(Transactions, Protocol):
     def sweep(self, *, slice_rows: int = limits.SWEEP_SLICE_ROWS) -> int:
         """Delete up to `slice_rows` expired keys and leases of all scopes: how many they were.
 
-        Call it until it returns less than `slice_rows`. What it deletes was gone already for
-        every verb.
+        Call it until it returns 0: a slice of long values has fewer rows. What it deletes was
+        gone already for every verb.
         """
         ...
 

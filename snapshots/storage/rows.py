@@ -78,9 +78,10 @@ def check_payload(payload: bytes, key: str) -> bytes:
 def check_ttl(ttl_ms: int, least_ms: int = 1) -> int:
     """Return a time to live within bounds.
 
-    Raises `InvalidTtlError` below `least_ms`, `LimitError` above `TTL_MS_MAX`.
+    Raises `InvalidTtlError` below `least_ms` and for what is no whole number, which each backend
+    would take in its own way; `LimitError` above `TTL_MS_MAX`.
     """
-    if ttl_ms < least_ms:
+    if type(ttl_ms) is not int or ttl_ms < least_ms:
         raise InvalidTtlError(ttl_ms, least_ms)
     if ttl_ms > limits.TTL_MS_MAX:
         what = "the time to live in ms"

@@ -42,7 +42,7 @@ def check_text(text: str, what: str) -> str:
     if not isinstance(text, str) or not text:
         shown = text if isinstance(text, str) else repr(text)[: limits.KEY_CHARS_MAX]
         reason = f"{what} is a text of 1 to {limits.KEY_CHARS_MAX} characters"
-        raise InvalidKeyError(shown, reason)
+        raise InvalidKeyError(shown, reason + _found(text))
     return check_fitting(text, what)
 
 
@@ -50,7 +50,8 @@ def check_fitting(text: str, what: str) -> str:
     """Return a text that is empty or else as `check_text` wants it, or raise `InvalidKeyError`."""
     if not isinstance(text, str) or len(text) > limits.KEY_CHARS_MAX:
         shown = (text if isinstance(text, str) else repr(text))[: limits.KEY_CHARS_MAX]
-        raise InvalidKeyError(shown, f"{what} has at most {limits.KEY_CHARS_MAX} characters")
+        reason = f"{what} is a text of at most {limits.KEY_CHARS_MAX} characters"
+        raise InvalidKeyError(shown, reason + _found(text))
     if "\x00" in text:
         raise InvalidKeyError(text, f"{what} holds no NUL character")
     try:
@@ -61,6 +62,11 @@ def check_fitting(text: str, what: str) -> str:
         reason = f"{what} has at most {limits.KEY_BYTES_MAX} bytes of UTF-8, found {size}"
         raise InvalidKeyError(text, reason)
     return text
+
+
+def _found(text: object) -> str:
+    """Return how a refusal goes on for what is no text at all: its type, which shows nowhere."""
+    return "" if isinstance(text, str) else f", found {type(text).__name__}"
 
 
 # Behind every text that `check_text` lets pass: longer than any of them, of the last character.

@@ -41,8 +41,9 @@ if TYPE_CHECKING:
 class StateStore:
     """Keyed state of one scope, with values instead of bytes.
 
-    `codec` knows the classes of the values (by default the built-in ones). Incidents, cursors,
-    `once`, `seen` and locks have keys of their own, which no key given to `put` can meet.
+    `codec` knows the classes of the values (by default the built-in ones). Incidents (in the
+    attribute `incidents`), cursors, `once`, `seen` and locks have keys of their own, which no key
+    given to `put` can meet.
 
     Every method is one transaction, or a part of the one begun by `transaction()`. They raise
     EncodeError for a value that would not come back as it is, DecodeError for bytes that the

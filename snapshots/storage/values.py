@@ -97,6 +97,10 @@ class Values:
         data = self._codec.encode(value)
         return self._keyed.put_if_absent(self._scope, key, data, ttl_ms=ttl_ms)
 
+    def replace(self, key: str, value: Any) -> bool:
+        """Store a value over the one of a key, which expires when it would have; False if none."""
+        return self._keyed.replace(self._scope, key, self._codec.encode(value))
+
     def first(self, key: str, value: Any) -> Any:
         """Store a value if the key is not there, and return the one that is there then."""
         data = self._codec.encode(value)

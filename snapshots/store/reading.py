@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from snapshots import limits
 from snapshots.errors import AmbiguousRunError, LimitError, RunNotFoundError
-from snapshots.records import Owner, RunHeader, StoredRun
+from snapshots.records import LiveRows, Owner, RunHeader, StoredRun, WaitingRuns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +30,16 @@ LIVE: Final = """
 select id, cast(run_id as blob), cast(machine as blob), cast(digest as blob), status,
   cast(reason as blob), revision, created_ms, updated_ms, ended_ms, due_ms, parked,
   case parked when 0 then blob else x'' end
+from runs indexed by runs_live where status = 'live' and id > ? order by id limit ?"""
+
+AT: Final = """
+select id, cast(run_id as blob), cast(machine as blob), cast(digest as blob), status,
+  cast(reason as blob), revision, created_ms, updated_ms, ended_ms, due_ms, parked, blob
+from runs indexed by runs_live where status = 'live' and id = ?"""
+
+# The blob is the row's last column: the pages that a long one fills are not read.
+SURVEY: Final = """
+select id, cast(run_id as blob), cast(machine as blob), cast(digest as blob), due_ms, parked
 from runs indexed by runs_live where status = 'live' and id > ? order by id limit ?"""
 
 HEADERS: Final = """
@@ -89,6 +99,40 @@ def live(database: Database) -> Iterator[StoredRun]:
         for row in rows:
             yield StoredRun(header=header_of(row), blob=row[_HEADER_COLUMNS])
         last = rows[-1][0]
+
+
+def live_at(database: Database, row: int) -> StoredRun | None:
+    """Return the live run of a row, None if there is none any more."""
+    found = database.row("read a live run", AT, (row,))
+    return None if found is None else StoredRun(header=header_of(found), blob=found[-1])
+
+
+def survey(database: Database) -> Iterator[LiveRows]:
+    """Yield all live rows without blobs, slice by slice; nothing is kept of their pages."""
+    last = 0
+    with database.keeping_few_pages():
+        while rows := database.rows("survey", SURVEY, (last, limits.SURVEY_SLICE_ROWS)):
+            yield _parted(rows)
+            last = rows[-1][0]
+
+
+def _parted(rows: list[Row]) -> LiveRows:
+    active: dict[int, str] = {}
+    waiting: dict[tuple[bytes, bytes], WaitingRuns] = {}
+    for row, run_id, machine, digest, due_ms, parked in rows:
+        name = run_id.decode("utf-8", "backslashreplace")
+        if not parked:
+            active[row] = name
+            continue
+        of_kind = waiting.get((machine, digest))
+        if of_kind is None:
+            of_kind = waiting[machine, digest] = WaitingRuns(
+                machine=text_of(machine), digest=text_of(digest), run_ids=[], due_ms={}
+            )
+        of_kind.run_ids.append(name)
+        if due_ms != limits.NO_TIMER_MS:
+            of_kind.due_ms[name] = due_ms
+    return LiveRows(waiting=tuple(waiting.values()), active=active)
 
 
 def headers(

@@ -7,11 +7,20 @@ from typing import TYPE_CHECKING, Protocol, Self
 from snapshots import limits
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterator
     from contextlib import AbstractContextManager
     from types import TracebackType
 
-    from snapshots.records import Owner, RunHeader, Status, StoredRun, StoreStats
+    from snapshots.database.backup import Backup, Progress
+    from snapshots.records import (
+        LiveRows,
+        Owner,
+        RunHeader,
+        Status,
+        StoredRun,
+        StoreStats,
+    )
 
 Blob = bytes | bytearray | memoryview
 
@@ -127,6 +136,17 @@ class SnapshotStore(Protocol):
         """
         ...
 
+    def live_at(self, row: int) -> StoredRun | None:
+        """Return the live run of a row, None if there is none any more."""
+        ...
+
+    def survey(self) -> Iterator[LiveRows]:
+        """Yield all live rows, in slices as `live`, with what a boot needs to know of each.
+
+        No blob is read. The pages of the file are not kept in memory.
+        """
+        ...
+
     def headers(
         self, status: Status | None = None, limit: int = 100, before_row: int | None = None
     ) -> list[RunHeader]:
@@ -144,9 +164,9 @@ class SnapshotStore(Protocol):
     def sweep(self, *, slice_rows: int = limits.SWEEP_SLICE_ROWS) -> int:
         """Delete up to `slice_rows` runs that ended more than a week ago: how many they were.
 
-        The week is `RETENTION_DAYS`, for all: nothing chooses another one. One transaction; call
-        it until it returns less than `slice_rows`. Shapes stay: there
-        is one per deploy that changed a machine, and it is small.
+        The week is `RETENTION_DAYS`, for all: nothing chooses another one. One transaction, of
+        fewer rows where they are long (`SWEEP_SLICE_BYTES`); call it until it returns 0. Shapes
+        stay: there is one per deploy that changed a machine, and it is small.
         """
         ...
 
@@ -161,6 +181,22 @@ class SnapshotStore(Protocol):
         """
         ...
 
+    @property
+    def identity(self) -> str:
+        """What tells this store's runs from those of any other: its path.
+
+        A store in memory has a name of its own instead, which ends with it.
+        """
+        ...
+
+    @property
+    def is_lent(self) -> bool:
+        """Whether a storage beside the runs has a transaction open on this store's connection.
+
+        What is saved now would be taken back with it, and its run would not know.
+        """
+        ...
+
     def transaction(self, *, sync: bool = False) -> AbstractContextManager[None]:
         """Return a context in which all writes of this store commit together, or not at all.
 
@@ -170,6 +206,14 @@ class SnapshotStore(Protocol):
 
     def stats(self) -> StoreStats:
         """Return the file's sizes, and the longest wait for a checkpoint."""
+        ...
+
+    def backup(self, target: str | os.PathLike[str], *, progress: Progress | None = None) -> Backup:
+        """Copy all that is committed to a new file at `target`, as of one moment; see `backup`.
+
+        Unlike the rest it may be called from any thread while the store is open, and takes time
+        in proportion to the file: from an event loop, in a thread.
+        """
         ...
 
     def close(self) -> None:

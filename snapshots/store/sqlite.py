@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Self
 
 from snapshots import limits
+from snapshots.database.slices import fitting
 from snapshots.errors import (
     FencedError,
     InvalidKeyError,
@@ -14,16 +14,19 @@ from snapshots.errors import (
     RunExistsError,
     RunNotFoundError,
 )
+from snapshots.identifiers import new_run_id
 from snapshots.records import RunHeader
-from snapshots.store import reading
+from snapshots.store import copying, reading
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterator
     from contextlib import AbstractContextManager
 
     from snapshots.clock import Clock
     from snapshots.database import Database
-    from snapshots.records import Owner, Status, StoredRun, StoreStats
+    from snapshots.database.backup import Backup, Progress
+    from snapshots.records import LiveRows, Owner, Status, StoredRun, StoreStats
     from snapshots.store.seam import Blob
 
 # The two statements of a live save name no column that an index has, and none whose width
@@ -59,6 +62,9 @@ CREATE: Final = """
 insert into runs (run_id, machine, digest, status, reason, revision, created_ms, updated_ms,
   ended_ms, due_ms, parked, blob)
 values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict (run_id) do nothing"""
+SWEPT: Final = """
+select length(blob) from runs indexed by runs_ended where status <> 'live' and ended_ms < ?
+order by ended_ms limit ?"""
 SWEEP: Final = """
 delete from runs where id in
   (select id from runs indexed by runs_ended where status <> 'live' and ended_ms < ?
@@ -66,6 +72,8 @@ delete from runs where id in
 TAKE_OVER: Final = """
 insert into owner (id, term, holder) values (1, 1, ?)
 on conflict (id) do update set term = term + 1, holder = excluded.holder"""
+_SAVE_OF: Final = "save of run"
+_IN_MEMORY: Final = ":memory:"
 _MACHINE: Final = "select machine from runs where run_id = ?"
 _ACTUAL: Final = "select revision, status from runs where id = ? and run_id = ?"
 
@@ -76,6 +84,11 @@ class SqliteSnapshotStore:
     def __init__(self, database: Database, *, clock: Clock) -> None:
         """Use `database`, whose schema is current, and close it in the end."""
         self.database = database
+        self.is_lent = False
+        """See `SnapshotStore.is_lent`; a storage on this connection sets it."""
+        is_kept = database.path != _IN_MEMORY
+        self.identity = database.path if is_kept else f"{_IN_MEMORY}{new_run_id(clock)}"
+        """See `SnapshotStore.identity`."""
         self._clock = clock
         self._term: int | None = None
 
@@ -158,36 +171,24 @@ class SqliteSnapshotStore:
         """Write a live run's state over the one that `header` names; see `SnapshotStore.save`."""
         if len(blob) > limits.BLOB_BYTES_MAX:
             _require_size(header.run_id, len(blob), status)
-        now = self._clock.now_ms()
-        changed: tuple[object, ...] = (header.revision + 1, now, due_ms, int(parked), blob)
-        guard: tuple[object, ...] = (header.row, header.revision, header.run_id)
-        term = self._term
+        row, run_id, machine, digest, _, kept, revision, created, _, ended, _, _ = header
+        now, term, guard = self._clock.now_ms(), self._term, (row, revision, run_id)
         if status == "live":
             assert reason is None, "only a save that ends a run has a reason"
-            sql, ended, kept = (SAVE if term is None else SAVE_IN_TERM), None, header.reason
+            values: tuple[object, ...] = (revision + 1, now, due_ms, parked, blob, *guard)
+            sql = SAVE if term is None else SAVE_IN_TERM
         else:
-            sql, ended, kept = (END if term is None else END_IN_TERM), now, reason
-            changed = (*changed, status, reason, now)
+            ended, kept = now, reason
+            values = (revision + 1, now, due_ms, parked, blob, status, reason, now, *guard)
+            sql = END if term is None else END_IN_TERM
         if term is not None:
-            guard = (*guard, term)
-        database = self.database
-        with database.writing(f"save of run {header.run_id!r}", sync=sync):
-            database.run(sql, changed + guard)
-            if database.changes() != 1:
+            values = (*values, term)
+        if self.database.write(_SAVE_OF, run_id, sql, values, sync=sync) != 1:
+            with self.database.writing(f"save of run {run_id!r}"):
                 self._raise_conflict(header)
         return RunHeader(
-            row=header.row,
-            run_id=header.run_id,
-            machine=header.machine,
-            digest=header.digest,
-            status=status,
-            reason=kept,
-            revision=header.revision + 1,
-            created_ms=header.created_ms,
-            updated_ms=now,
-            ended_ms=ended,
-            due_ms=due_ms,
-            parked=parked,
+            *(row, run_id, machine, digest, status, kept, revision + 1, created, now, ended),
+            *(due_ms, parked),
         )
 
     def mark(self, header: RunHeader, status: Status, reason: str | None) -> RunHeader:
@@ -201,8 +202,7 @@ class SqliteSnapshotStore:
             database.run(MARK, (*changed, header.row, header.revision, header.run_id))
             if database.changes() != 1:
                 self._raise_conflict(header)
-        return replace(
-            header,
+        return header._replace(
             status=status,
             reason=reason,
             revision=header.revision + 1,
@@ -234,8 +234,7 @@ class SqliteSnapshotStore:
             if database.changes() != 1:
                 self._raise_conflict(header)
             database.run(KEEP_SHAPE, (digest, machine, shape))
-        return replace(
-            header,
+        return header._replace(
             digest=digest,
             status=status,
             reason=None,
@@ -262,6 +261,14 @@ class SqliteSnapshotStore:
         """Yield the live runs by row; see `SnapshotStore.live`."""
         return reading.live(self.database)
 
+    def live_at(self, row: int) -> StoredRun | None:
+        """Return the live run of a row, None if there is none any more."""
+        return reading.live_at(self.database, row)
+
+    def survey(self) -> Iterator[LiveRows]:
+        """Yield all live rows without blobs; see `SnapshotStore.survey`."""
+        return reading.survey(self.database)
+
     def headers(
         self, status: Status | None = None, limit: int = 100, before_row: int | None = None
     ) -> list[RunHeader]:
@@ -277,7 +284,9 @@ class SqliteSnapshotStore:
         database = self.database
         with database.writing("sweep"):
             self.require_term()
-            database.run(SWEEP, (self._clock.now_ms() - limits.RETENTION_MS, slice_rows))
+            before_ms = self._clock.now_ms() - limits.RETENTION_MS
+            rows = fitting(database.rows("sweep", SWEPT, (before_ms, slice_rows)))
+            database.run(SWEEP, (before_ms, rows))
             return database.changes()
 
     def owner(self) -> Owner | None:
@@ -301,6 +310,11 @@ class SqliteSnapshotStore:
     def stats(self) -> StoreStats:
         """Return the file's sizes, and the longest wait for a checkpoint."""
         return self.database.stats()
+
+    def backup(self, target: str | os.PathLike[str], *, progress: Progress | None = None) -> Backup:
+        """Copy the file to a new one at `target`; see `SnapshotStore.backup`."""
+        self.database.require_usable("backup")
+        return copying.backup(self.path, target, progress=progress)
 
     def close(self) -> None:
         """Close the file; a second time is harmless."""

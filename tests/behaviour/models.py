@@ -31,6 +31,7 @@ keyed_steps = st.lists(
     st.one_of(
         st.tuples(st.just("put"), _flows, _keys, _values, _ttls),
         st.tuples(st.just("put_if_absent"), _flows, _keys, _values, _ttls),
+        st.tuples(st.just("replace"), _flows, _keys, _values),
         st.tuples(st.just("delete"), _flows, _keys),
         st.tuples(st.just("look"), _flows, _keys),
         st.tuples(st.just("list"), _flows, st.sampled_from(["", "a", "a%", "\uffff"]), _keys),
@@ -103,6 +104,12 @@ class KeyedModel:
         if expected:
             expires = None if ttl_ms is None else self.clock.now_ms() + ttl_ms
             self.rows[flow, key] = KeyedEntry(key=key, value=value, expires_ms=expires)
+
+    def replace(self, flow: str, key: str, value: bytes) -> None:
+        there = [entry for entry in self.there(flow) if entry.key == key]
+        assert self.backend.keyed.replace(self.of(flow), key, value) is bool(there)
+        if there:
+            self.rows[flow, key] = replace(there[0], value=value)
 
     def delete(self, flow: str, key: str) -> None:
         expected = any(entry.key == key for entry in self.there(flow))

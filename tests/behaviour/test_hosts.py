@@ -172,6 +172,44 @@ async def test_one_wake_of_a_schedule_is_live(
         assert (await keeper.read(third)).configuration == ("awake",)
 
 
+async def test_wakes_of_runs_in_memory_are_told_apart(
+    backend: Backend, scope: Scope, clock: ManualClock
+) -> None:
+    """Two hosts whose files are called alike have one wake, also where its load asks by itself."""
+    schedule = sentinel_state("nightly", scope=scope)
+
+    class Nightly(StateChart):
+        loading = State(initial=True, invoke=schedule.load())
+        awake = State()
+        refused = State(final=True)
+        asleep = State(final=True)
+        done_invoke_loading = loading.to(awake)
+        error_execution = loading.to(refused, on="keep_error")
+        sleep = awake.to(asleep)
+
+        def keep_error(self, error: Exception) -> None:
+            self.model.error = str(error)
+
+    def in_memory() -> Host:
+        return Host(":memory:", [Nightly], clock=clock, storage=backend)
+
+    async with in_memory() as here, in_memory() as there:
+        first = await schedule.start(here, Nightly)
+        await until(lambda: here._resident[first].at_rest)
+        with pytest.raises(LiveOccurrenceError):
+            await schedule.start(there, Nightly)
+        for keeper in (here, there):
+            second = await keeper.start(Nightly)
+            await until(lambda keeper=keeper, second=second: not keeper.is_live(second))
+            view = await keeper.read(second)
+            assert view.configuration == ("refused",)
+            assert "has a live occurrence" in view.context["error"]
+        await here.send(first, "sleep")
+        third = await schedule.start(here, Nightly)
+        await until(lambda: here._resident[third].at_rest)
+        assert (await here.read(third)).configuration == ("awake",)
+
+
 async def test_a_load_takes_a_lock_whose_time_is_over(
     backend: Backend, scope: Scope, clock: ManualClock, tmp_path: Path
 ) -> None:

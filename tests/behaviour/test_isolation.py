@@ -189,6 +189,7 @@ READS = {
     "actual": carry.ACTUAL,
 }
 CHANGES = {
+    "replace": keyed.REPLACE,
     "delete": keyed.DELETE,
     "renew": leases.RENEW,
     "save": carry.SAVE,

@@ -141,6 +141,7 @@ def test_a_workspace_that_is_held_for_too_long_is_busy(
     writes: tuple[Callable[[], object], ...] = (
         lambda: storage.keyed.put(scope, "a", b"2"),
         lambda: storage.keyed.put_if_absent(scope, "b", b"2"),
+        lambda: storage.keyed.replace(scope, "a", b"2"),
         lambda: storage.keyed.delete(scope, "a"),
         lambda: storage.leases.acquire(scope, "other", ttl_ms=10),
         lambda: storage.leases.renew(lease, ttl_ms=10),
@@ -157,6 +158,42 @@ def test_a_workspace_that_is_held_for_too_long_is_busy(
         storage.keyed.put(Scope(tenant=scope.tenant, workspace="other"), "a", b"2")
         assert storage.leases.read(scope, "lock") == lease
     storage.keyed.put(scope, "a", b"2")
+
+
+def test_a_put_if_absent_in_vain_writes_nothing(
+    storage: PostgresBackend, superuser: psycopg.Connection, scope: Scope
+) -> None:
+    """It locks neither the key's row nor the workspace's, and waits for nobody who has those."""
+    storage.keyed.put(scope, "a", b"1")
+    storage.keyed.put(scope, "expired", b"1", ttl_ms=1)
+
+    def marks() -> list[tuple[object, ...]]:
+        """What each change, and each lock, of a row leaves in it."""
+        keyed = superuser.execute(
+            "select key, xmin::text, xmax::text from snapshots.keyed"
+            " where tenant = %s and workspace = %s order by key",
+            (scope.tenant, scope.workspace),
+        ).fetchall()
+        workspace = superuser.execute(
+            "select xmin::text, xmax::text from snapshots.workspaces"
+            " where tenant = %s and workspace = %s",
+            (scope.tenant, scope.workspace),
+        ).fetchall()
+        return [*keyed, *workspace]
+
+    before = marks()
+    assert not storage.keyed.put_if_absent(scope, "a", b"2")
+    assert marks() == before
+    with superuser.transaction():
+        superuser.execute(LOCK, (scope.tenant, scope.workspace))
+        assert not storage.keyed.put_if_absent(scope, "a", b"2")
+    with storage.transaction(scope):
+        assert not storage.keyed.put_if_absent(scope, "a", b"2")
+        assert storage.keyed.put_if_absent(scope, "b", b"2")
+    while storage.keyed.exists(scope, "expired"):
+        pass
+    assert storage.keyed.put_if_absent(scope, "expired", b"2")
+    assert marks() != before
 
 
 def test_time_is_read_behind_what_was_waited_for(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from typing import LiteralString
 
 import psycopg
 import pytest
@@ -279,6 +281,70 @@ def test_the_first_release_goes_on_where_workspaces_were_added(
             assert workspace.seq() == 0
             workspace.create("note", {})
             assert [entry.seq for entry in workspace.read()] == [1]
+
+
+def test_an_earlier_release_writes_lines_that_are_found_by_their_thread(
+    postgres_server: str, scope: Scope
+) -> None:
+    """Those from before the step and those that code which does not know it writes after it."""
+    line = """
+insert into snapshots.workspace_log
+  (tenant, workspace, seq, kind, subject, thread, run, at_ms, data)
+values (%s, %s, %s, %s, 's', %s, null, 1, '{}')"""
+    with servers.database(postgres_server) as server:
+        prepare(server.owner, role=server.role, steps=STEPS[:2], least_known=LEAST_KNOWN[:2])
+
+        def write(first: int) -> None:
+            lines = (("fact", "t"), ("fact", "s"), ("artifact.created", "s"), ("fact", None))
+            with closing(psycopg.connect(server.user)) as connection:
+                connection.execute(SETTINGS, (scope.tenant, scope.workspace))
+                for number, (kind, thread) in enumerate(lines, first):
+                    place = (scope.tenant, scope.workspace)
+                    connection.execute(line, (*place, number, kind, thread))
+                connection.commit()
+
+        write(1)
+        prepare(server.owner, role=server.role)
+        write(5)
+        with open_storage(server.user) as storage:
+            assert isinstance(storage, PostgresBackend)
+            for newest in (False, True):
+                found = storage.workspaces.delivered(
+                    scope, "t", after_seq=0, limit=9, newest=newest
+                )
+                assert [row.seq for row in found] == [1, 3, 5, 7]
+
+
+@pytest.mark.parametrize("statement", [workspaces.OLDEST, workspaces.NEWEST])
+def test_a_threads_lines_are_found_by_an_index(
+    postgres: Server,
+    superuser: psycopg.Connection,
+    storage: PostgresBackend,
+    scope: Scope,
+    statement: LiteralString,
+) -> None:
+    """Of a long log as many lines are read as are returned, under row-level security."""
+    opened(storage, scope).create("note", {})
+    superuser.execute(
+        "insert into snapshots.workspace_log"
+        " (tenant, workspace, seq, kind, subject, thread, run, at_ms, data)"
+        " select %s, %s, n, 'fact', 's', case when n %% 1000 = 0 then 't' else 'other' end, 'r', 1,"
+        " '{}' from generate_series(2, 5000) n",
+        (scope.tenant, scope.workspace),
+    )
+    superuser.execute("analyze snapshots.workspace_log")
+    values = {"tenant": scope.tenant, "workspace": scope.workspace, "thread": "t"}
+    with closing(psycopg.connect(postgres.user)) as connection:
+        connection.execute(SETTINGS, (scope.tenant, scope.workspace))
+        explain: LiteralString = "explain (analyze, costs off, timing off, summary off) "
+        found = connection.execute(
+            explain + statement, {**values, "after_seq": 0, "limit": 3}
+        ).fetchall()
+    plan = [str(row[0]) for row in found]
+    read = [float(told) for step in plan for told in re.findall(r"Scan.* rows=([\d.]+)", step)]
+    assert sum("using workspace_audience" in step for step in plan) == 2, plan
+    assert sum(read) <= 6, plan
+    assert not any("Removed by Filter" in step for step in plan), plan
 
 
 def test_a_listener_may_be_closed_at_any_moment(

@@ -19,8 +19,9 @@ from machines import Host, Machine, children, gate, spawn
 from machines.approvals import approval
 from machines.errors import DefinitionError
 from machines.host import approving
+from machines.host.patience import Patience
 from machines.state import approvals_of
-from snapshots import StorageBusyError
+from snapshots import StorageBusyError, open_store
 from snapshots.opening import open_storage
 from snapshots.storage import Scope
 from snapshots.storage.approvals import Approvals, Continuation, Decision
@@ -450,6 +451,43 @@ async def test_a_former_owner_of_the_file_announces_nothing(world: World) -> Non
                 assert (await host.read(run)).status == "done"
 
 
+async def test_a_file_that_is_taken_over_in_between_announces_nothing(world: World) -> None:
+    """Whose it is, is asked before each write, where the storage cannot see that by itself."""
+    with open_storage("memory:", clock=world.clock) as shared:
+        async with world.host(TICKET, storage=shared, approvals=SCOPE) as former:
+            look = mine(former).unsettled
+
+            def overtaken() -> list[Decision]:
+                """Look for decisions, while another process takes the file over."""
+                if former._opened:
+                    with open_store(world.path, clock=world.clock) as store:
+                        store.take_over("another")
+                return look()
+
+            former.approvals.unsettled = overtaken  # type: ignore[union-attr,method-assign] - what takes time
+            await asked(former)
+            await until(lambda: "fenced" in repr(former))
+            state = StateStore(shared.keyed, shared.leases, SCOPE)
+            assert Approvals(state).opened() == []
+
+
+async def test_hosts_of_runs_in_memory_leave_each_others_approvals_alone(world: World) -> None:
+    """Both files are called `:memory:`: what one has announced is no leftover of the other's."""
+    with open_storage("memory:", clock=world.clock) as shared:
+        options: Any = {"clock": world.clock, "storage": shared, "approvals": SCOPE}
+        async with Host(":memory:", [TICKET], **options) as here:
+            run = await asked(here, 17)
+            await until(lambda: open_keys(here) == ["ticket-17"])
+            async with Host(":memory:", [TICKET], **options) as there:
+                await asked(there, 18, run_id=run)
+                await until(lambda: open_keys(here) == ["ticket-17", "ticket-18"])
+                decide_in(shared, "ticket-17", "approve")
+                assert await outcome(here, "ticket-17") == "taken"
+                assert open_keys(there) == ["ticket-18"]
+                assert (await here.read(run)).status == "done"
+                assert there.is_live(run)
+
+
 def decide_in(backend: Any, key: str, event: str) -> None:
     """Decide through a storage that is open."""
     state = StateStore(backend.keyed, backend.leases, SCOPE)
@@ -552,6 +590,54 @@ async def test_what_a_decision_leads_to_may_fail_or_be_unknown(world: World) -> 
         assert found is not None
         assert found.outcome is None
         assert open_keys(host) == ["fails", "unknown"]
+
+
+async def test_what_keeps_a_decision_from_leading_on_is_told(world: World) -> None:
+    """While the storage refuses it waits, each time longer, and counts once that is over."""
+    begun: list[str] = []
+
+    class Slow(StateChart):
+        catch_errors_as_events = False
+        paid = State(initial=True, final=True)
+
+        def on_enter_paid(self) -> None:
+            begun.append(self.model.decision["event"])
+            if len(begun) < 4:
+                operation = "look at the book"
+                raise StorageBusyError(operation, "book.db", "try again")
+
+    following = Continuation(machine="slow")
+    with approvals(world) as others:
+        others.request("verdict", ("bad",), on_decision={"bad": following})
+        decide(world, "verdict", "bad")
+    async with world.host(Machine(Slow, name="slow"), approvals=SCOPE) as host:
+        await until(lambda: "verdict" in host.unapproved)
+        assert isinstance(host.unapproved["verdict"], StorageBusyError)
+        assert (await outcome(host, "verdict")).startswith("continued: ")
+        assert begun == ["bad"] * 4
+        await until(lambda: "verdict" not in host.unapproved)
+
+
+def test_what_fails_waits_longer_each_time_up_to_a_bound() -> None:
+    """Twice as long as before, of its own; once it is forgotten it begins anew."""
+    patience = Patience(5.0)
+    now_s, turns = 100.0, []
+    for _ in range(5):
+        assert patience.is_over("a", now_s)
+        patience.failed("a", now_s, 1.0)
+        assert not patience.is_over("a", now_s)
+        assert patience.is_over("b", now_s)
+        waited = next(wait for wait in range(1, 9) if patience.is_over("a", now_s + wait))
+        turns.append(waited)
+        now_s += waited
+    assert turns == [1, 2, 4, 5, 5]
+    for forget in (lambda: patience.keep(["b"]), lambda: patience.forget("a")):
+        forget()
+        assert patience.is_over("a", now_s)
+        patience.failed("a", now_s, 1.0)
+        assert patience.is_over("a", now_s + 1)
+    patience.keep(["a"])
+    assert not patience.is_over("a", now_s)
 
 
 async def test_charts_reach_the_approvals_of_their_host(world: World) -> None:

@@ -118,7 +118,7 @@ async def test_a_parked_row_is_migrated_and_not_kept_in_memory(world: World) -> 
     assert world.stored(run).header.parked
     async with world.host(moved(OLD, NEW, states=RENAMED)) as host:
         assert run not in host._resident
-        assert host.waiting[run] == world.stored(run).header
+        assert run in host.waiting
         await host.answer(run, "checking", "reject")
     assert world.configuration(run) == ["rejected"]
 

@@ -19,6 +19,7 @@ from machines.charts.sources import ItemRefusedError
 from machines.errors import DefinitionError
 from machines.shape import digest_of
 from snapshots import open_store
+from snapshots.codec import load
 from tests.host.world import (
     Outside,
     World,
@@ -802,7 +803,7 @@ async def test_a_pool_of_40_workers_is_one_row_of_about_100_kb(world: World) -> 
         after = world.after_kill()
     async with after.host(chart) as host:
         assert len(await host.gates(run)) == 40
-        assert resident(host, run).as_stored().blob == stored.blob
+        assert load(resident(host, run).as_stored().blob) == load(stored.blob)
 
 
 async def test_a_step_of_one_worker_encodes_only_that_worker(world: World) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from statemachine import State, StateChart
 
-from machines import Machine, gate
+from machines import Host, Machine, gate
 from machines.sentinel import sentinel_state
 from snapshots.errors import InvalidKeyError
 from snapshots.opening import open_storage
@@ -183,6 +183,28 @@ async def test_hosts_of_two_files_share_a_schedule(world: World) -> None:
             await here.send(run, "sleep")
             await ended(here, run)
             await at_rest(there, await state.start(there, Hourly))
+
+
+async def test_hosts_of_runs_in_memory_are_not_taken_for_one(world: World) -> None:
+    """Both files are called `:memory:`, and a wake of one of them is live for the other."""
+    with open_storage("memory:", clock=world.clock) as storage:
+        options: Any = {"clock": world.clock, "verify": True, "storage": storage}
+        async with (
+            Host(":memory:", [MACHINE], **options) as here,
+            Host(":memory:", [MACHINE], **options) as there,
+        ):
+            run = await NIGHTLY.start(here, "nightly")
+            await at_rest(here, run)
+            with pytest.raises(LiveOccurrenceError) as refusal:
+                await NIGHTLY.start(there, "nightly")
+            assert refusal.value.run_id == run
+            assert refusal.value.file not in ("", ":memory:")
+            with pytest.raises(LiveOccurrenceError) as again:
+                await NIGHTLY.start(here, "nightly")
+            assert again.value.run_id == run
+            await here.answer(run, "awake", "sleep")
+            await ended(here, run)
+            await at_rest(here, await NIGHTLY.start(here, "nightly"))
 
 
 def test_a_schedule_needs_an_id() -> None:

@@ -849,7 +849,7 @@ async def test_a_call_that_swallows_its_cancellation_does_not_hold_a_stop(
     await host.__aenter__()
     run = await host.start(Calls)
     await until(lambda: world.effects(run) == ["calling"])
-    work = [work.task for work in host._shop._work.values()]
+    work = [work.task for work in host._shop._all()]
     await asyncio.wait_for(host.stop(), 5)
     release.set()
     await asyncio.wait(work)

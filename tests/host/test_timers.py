@@ -293,7 +293,7 @@ async def test_a_revived_run_follows_its_timers_policies(
         assert await host.unload(run)
         world.clock.advance(HOUR_MS)
         host.store.mark(world.stored(run).header, "lost", "for the test")
-        host.waiting.pop(run)
+        host.waiting.discard(run)
         world.clock.advance(HOUR_MS)
         await host.revive(run)
         world.clock.advance(left_ms - 1)

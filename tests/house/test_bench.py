@@ -23,10 +23,11 @@ def test_counts_its_rounds(benchmark):
 
 @pytest.fixture
 def bench_folder(tmp_path: Path) -> Path:
-    """Return a folder that holds the real conftest of the benches and one bench."""
+    """Return a folder that holds the real conftest of the benches, what it needs, and one bench."""
     folder = tmp_path / "bench"
     folder.mkdir()
-    (folder / "conftest.py").write_bytes((ROOT / "bench" / "conftest.py").read_bytes())
+    for name in ("__init__.py", "conftest.py", "machine.py"):
+        (folder / name).write_bytes((ROOT / "bench" / name).read_bytes())
     (folder / "test_rounds.py").write_text(BENCH, encoding="utf-8")
     return tmp_path
 
@@ -57,5 +58,5 @@ def test_a_bench_is_timed_on_request_and_says_where(bench_folder: Path) -> None:
     )
     assert rounds >= 5
     header = next(line for line in output.splitlines() if line.startswith("measured on:"))
-    for fact in ("interpreter", "SQLite", "file system", "page size", "processors"):
+    for fact in ("interpreter", "SQLite", "file system", "page size", "processors", "kernel"):
         assert fact in header

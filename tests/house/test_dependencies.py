@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.peers.folder import PEERS
 from tests.house.sources import PACKAGES, configuration, modules, parse
 
 OURS = frozenset({*PACKAGES, "tests", "tools", "bench"})
@@ -23,7 +24,10 @@ EXTRAS_OF = {
     "tests": ("test",),
     "tools": ("test",),
     "bench": ("test",),
+    "bench/growth": ("test", "bench"),
 }
+MEASURED = Path("bench/peers")
+"""Programs in here run in an environment of their own, which they are installed into."""
 
 
 def distribution_name(name: str) -> str:
@@ -63,6 +67,10 @@ def test_a_module_imports_only_what_is_declared_for_it(module: Path) -> None:
     """Each foreign import belongs to a distribution that the module's own installation brings."""
     known = packages_distributions()
     allowed = declared(*extras_for(module))
+    if module.is_relative_to(MEASURED):
+        allowed |= {
+            distribution_name(each) for peer in PEERS for each in (peer.module, *peer.distributions)
+        }
     undeclared = {
         name
         for name in foreign_imports(parse(module))

@@ -19,7 +19,7 @@ TRESPASSERS = {
     "snapshots/store.py": ("import apsw", "Only the database imports apsw"),
     "snapshots/mailbox.py": ("import asyncio", "snapshots is synchronous, its console apart"),
     "snapshots/schema.py": ("import statemachine", "snapshots knows no chart"),
-    "snapshots/layout.py": ("import orjson", "Only the codec imports orjson"),
+    "snapshots/layout/rows.py": ("import orjson", "Only the codec imports orjson"),
     "snapshots/opening.py": ("import psycopg", "Only the PostgreSQL backend imports psycopg"),
     "snapshots/ledgers/picks.py": ("import snapshots.ledgers.pushes", "No ledger imports another"),
     "snapshots/ledgers/pushes.py": ("", "No ledger imports another"),

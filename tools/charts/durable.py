@@ -11,6 +11,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from machines.binding.capturing import tree_bytes
 from machines.binding.planting import give_model, new_node
 from machines.definition import Machine
 from machines.engine.queues import Answer, answer
@@ -54,6 +55,11 @@ class DurableRun:
     remake: Callable[[], type[StateChart[Any]]] | None = None
     """Makes the class that the process after a restart has, if it is another one."""
     children: dict[str, Any] = field(default_factory=dict)
+    keeps_blobs: bool = False
+    blobs: list[bytes] = field(default_factory=list)
+    """What was saved at each boundary, if it is kept; not of documents, whose ids are random."""
+    planned: dict[str, int] = field(default_factory=dict)
+    """How many events each chart ran by plans, by its path."""
 
     def play(self, script: Sequence[Step]) -> Trace:
         """Run the script; it ends early if the chart reaches its end."""
@@ -68,7 +74,7 @@ class DurableRun:
             ablate=self.ablate,
             asynchronous=True,
         )
-        self.bench.on_boundary = self._look
+        self.bench.on_boundary = self._keep
         self.bench.on_restart = self._machine_again
         await self._guarded(self._start)
         for step in script:
@@ -107,6 +113,13 @@ class DurableRun:
             current = node.engine.current
             if current is not None:
                 answer(current.trigger, node.engine.result)
+            self.planned[node.path] = node.engine.planned
+
+    def _keep(self, tree: Tree) -> None:
+        self._look(tree)
+        assert tree.root is not None
+        if self.keeps_blobs and tree.root.shared is None:
+            self.blobs.append(tree_bytes(tree, self.bench.machine))
 
     async def _guarded(self, action: Callable[[], Any]) -> None:
         try:

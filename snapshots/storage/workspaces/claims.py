@@ -78,7 +78,7 @@ class Claims:
         """Return the lease by which a run writes to a thread; `LeaseLostError` if it has none."""
         claim = self._held.get(thread)
         if claim is None or claim.run != run:
-            raise LeaseLostError(thread, None if claim is None else claim.lease.holder)
+            raise LeaseLostError(thread, None if claim is None else claim.lease.holder or claim.run)
         return claim.lease
 
     def release(self, claim: ThreadClaim) -> bool:

@@ -75,8 +75,8 @@ class Storage(Protocol):
 
         What is read in it cannot change before it ends, in whatever process: others wait. At a
         normal end everything staged is stored at once, whole; on an exception nothing is. They
-        do not nest, which is asserted. Calls of this thread on other capabilities of the same
-        backend take part, keyed state for one.
+        do not nest: `NestedTransactionError`, which is an `AssertionError`. Calls of this thread
+        on other capabilities of the same backend take part, keyed state for one.
         """
         ...
 
@@ -108,6 +108,16 @@ class Storage(Protocol):
 
         Only what is committed, so that a follower sees nothing that is taken back: from within
         a transaction of this thread it raises `StorageError`.
+        """
+        ...
+
+    def delivered(
+        self, scope: Scope, thread: str, *, after_seq: int, limit: int, newest: bool = False
+    ) -> list[LogRow]:
+        """Return up to `limit` lines that are delivered to a thread, in order, as `log`.
+
+        Which they are says `rules.delivered_to`. They are the first ones behind `after_seq`, with
+        `newest` the last ones. It costs as much as what it returns, however long the log is.
         """
         ...
 

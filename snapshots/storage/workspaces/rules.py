@@ -12,13 +12,13 @@ from snapshots.storage.workspaces.errors import (
     EntityNotFoundError,
     ProposalSettledError,
 )
+from snapshots.storage.workspaces.records import ArtifactType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from snapshots.storage.workspaces.records import (
         Artifact,
-        ArtifactType,
         LogEntry,
         Proposal,
     )
@@ -75,7 +75,10 @@ def is_object(value: object) -> bool:
 def require_content(value: object, what: str) -> None:
     """Raise `TypeError` for a content or a patch that is no document."""
     if not is_object(value):
-        message = f"{what} is a dict whose keys are texts, not {type(value).__qualname__}"
+        others = (type(key) for key in value if type(key) is not str) if type(value) is dict else ()
+        found = next((f"one with a key of type {each.__qualname__}" for each in others), None)
+        found = found or type(value).__qualname__
+        message = f"{what} is a dict whose keys are texts, not {found}"
         raise TypeError(message)
 
 
@@ -141,10 +144,18 @@ def require_forward(artifact: Artifact, version: int) -> None:
         raise RevisionConflictError(what, version, artifact.version)
 
 
-def allow(types: Iterable[ArtifactType]) -> dict[str, ArtifactType]:
-    """Return types by name, or raise `ValueError` for two of one name or a version below 1."""
+def allow(types: Iterable[ArtifactType | str]) -> dict[str, ArtifactType]:
+    """Return types by name; a bare name is one at version 1.
+
+    Raises `ValueError` for two of one name or a version below 1, and `TypeError` for what is no
+    list of types: a text, taken letter by letter, would forbid what it was to allow.
+    """
     allowed: dict[str, ArtifactType] = {}
-    for each in types:
+    for given in types:
+        each = ArtifactType(name=given) if isinstance(given, str) else given
+        if isinstance(types, str) or not isinstance(each, ArtifactType):
+            message = f"types={types!r}: expected a list of ArtifactType and of names"
+            raise TypeError(message)
         check_text(each.name, "the name of an artifact type")
         require_version(each.version)
         if each.name in allowed:

@@ -94,15 +94,21 @@ class WorkspaceView:
         """Return up to `limit` entries of the log in order, from the first behind `after_seq`.
 
         With `thread` only what is delivered to it, with `last` only so many, the newest ones,
-        whatever `limit` says. What is left out is read too: a thread's few entries in a long log
-        cost as much as the log. Raises `LimitError` for more than `LOG_ROWS_MAX`.
+        whatever `limit` says. Raises `LimitError` for more than `LOG_ROWS_MAX`, `InvalidKeyError`.
         """
         rules.require_seq("a place in the log", after_seq)
-        if last is not None:
-            rules.require_count("the number of entries", last, limits.LOG_ROWS_MAX)
-            return self._newest(after_seq, last, thread)
-        rules.require_count("the number of entries", limit, limits.LOG_ROWS_MAX)
-        return self._oldest(after_seq, limit, thread)
+        count, newest = (limit, False) if last is None else (last, True)
+        rules.require_count("the number of entries", count, limits.LOG_ROWS_MAX)
+        if thread is not None:
+            check_text(thread, "a thread's id")
+            rows = self._storage.delivered(
+                self.scope, thread, after_seq=after_seq, limit=count, newest=newest
+            )
+        else:
+            # A log without holes is read backwards by counting.
+            start = max(after_seq, self.seq() - count) if newest else after_seq
+            rows = self._storage.log(self.scope, after_seq=start, limit=count)
+        return [self._forms.entry(row) for row in rows]
 
     def subscribe(
         self, after_seq: int = 0, *, thread: str | None = None, poll_ms: int = limits.LOG_POLL_MS
@@ -143,27 +149,3 @@ class WorkspaceView:
     def _rows(self, kind: EntityKind, label: str | None, after: str, limit: int) -> list[EntityRow]:
         rules.require_count(f"the number of {kind}s", limit, limits.LIST_ROWS_MAX)
         return self._storage.entities(self.scope, kind, label=label, after=after, limit=limit)
-
-    def _oldest(self, after_seq: int, limit: int, thread: str | None) -> list[LogEntry]:
-        found: list[LogEntry] = []
-        slice_rows = limit if thread is None else limits.LOG_SLICE_ROWS
-        while len(found) < limit:
-            rows = self._storage.log(self.scope, after_seq=after_seq, limit=slice_rows)
-            found += [self._forms.entry(row) for row in rows if rules.delivered_to(row, thread)]
-            if len(rows) < slice_rows:
-                break
-            after_seq = rows[-1].seq
-        return found[:limit]
-
-    def _newest(self, after_seq: int, last: int, thread: str | None) -> list[LogEntry]:
-        found: list[LogEntry] = []
-        end = self.seq()
-        slice_rows = last if thread is None else limits.LOG_SLICE_ROWS
-        # A log without holes is read backwards by counting.
-        while len(found) < last and end > after_seq:
-            start = max(after_seq, end - slice_rows)
-            rows = self._storage.log(self.scope, after_seq=start, limit=end - start)
-            kept = [self._forms.entry(row) for row in rows if rules.delivered_to(row, thread)]
-            found[:0] = kept
-            end = start
-        return found[len(found) - min(last, len(found)) :]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from functools import wraps
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from snapshots import limits
 from snapshots.clock import SystemClock
@@ -14,7 +15,6 @@ from snapshots.storage.workspaces import rules
 from snapshots.storage.workspaces.changes import Changes
 from snapshots.storage.workspaces.claims import Claims, ThreadClaim
 from snapshots.storage.workspaces.forms import Forms
-from snapshots.storage.workspaces.records import ArtifactType
 from snapshots.storage.workspaces.views import WorkspaceView
 
 if TYPE_CHECKING:
@@ -22,19 +22,30 @@ if TYPE_CHECKING:
 
     from snapshots.storage.rows import Lease
     from snapshots.storage.workspaces.protocols import Storage
-    from snapshots.storage.workspaces.records import (
-        Artifact,
-        Content,
-        Fact,
-        LogEntry,
-        Proposal,
-        Thread,
-    )
+    from snapshots.storage.workspaces.records import ArtifactType
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
 
 
 def uuid_by_the_clock() -> str:
     """Return a new id, a UUID of version 7."""
     return new_run_id(SystemClock())
+
+
+def alone(
+    change: Callable[Concatenate[Changes, Given], Result],
+) -> Callable[Concatenate[Workspace, Given], Result]:
+    """Return a method that makes one change in a transaction of its own, as `Changes` does."""
+
+    @wraps(change)
+    def changed(self: Workspace, /, *given: Given.args, **named: Given.kwargs) -> Result:
+        with self.transaction() as changes:
+            return change(changes, *given, **named)
+
+    changed.__qualname__ = f"Workspace.{change.__name__}"
+    changed.__module__ = __name__
+    return changed
 
 
 class Workspaces:
@@ -54,13 +65,7 @@ class Workspaces:
         new_id: Callable[[], str] = uuid_by_the_clock,
     ) -> None:
         self._storage = storage
-        self._types = (
-            None
-            if types is None
-            else rules.allow(
-                ArtifactType(name=each) if isinstance(each, str) else each for each in types
-            )
-        )
+        self._types = None if types is None else rules.allow(types)
         self._forms = Forms(codec or Codec())
         self._new_id = new_id
 
@@ -113,9 +118,10 @@ class Workspace(WorkspaceView):
     def claim_thread(
         self, thread: str, run: str, *, ttl_ms: int = limits.CLAIM_TTL_MS, holder: str = ""
     ) -> ThreadClaim | None:
-        """Claim a thread for a run, None while another run has it: one is active at a time.
+        """Claim a thread for a run, None while it is claimed: one run is active at a time.
 
-        It lapses `ttl_ms` after the last renewal. Raises `EntityNotFoundError` if there is no
+        A run's own former claim counts too: `holder` is shown by `claimed`, and takes nothing over.
+        A claim lapses `ttl_ms` after the last renewal. Raises `EntityNotFoundError` if there is no
         such thread, `InvalidTtlError`.
         """
         check_text(run, "a run's id")
@@ -126,103 +132,12 @@ class Workspace(WorkspaceView):
         """Return the lease of the run that has a thread now, None if no run has it."""
         return self._claims.holder(check_text(thread, "a thread's id"))
 
-    def create(
-        self,
-        type: str,  # noqa: A002 - the word that the record has for it
-        content: Content,
-        *,
-        artifact: str | None = None,
-        version: int | None = None,
-        thread: str | None = None,
-    ) -> Artifact:
-        """Create an artifact; see `Changes.create`."""
-        with self.transaction() as changes:
-            return changes.create(type, content, artifact=artifact, version=version, thread=thread)
-
-    def change(
-        self,
-        artifact: str,
-        patch: Content,
-        *,
-        expected_revision: int,
-        version: int | None = None,
-        thread: str | None = None,
-    ) -> Artifact:
-        """Change an artifact by a merge patch; see `Changes.change`."""
-        with self.transaction() as changes:
-            return changes.change(
-                artifact,
-                patch,
-                expected_revision=expected_revision,
-                version=version,
-                thread=thread,
-            )
-
-    def propose_creation(
-        self,
-        type: str,  # noqa: A002 - the word that the record has for it
-        content: Content,
-        *,
-        artifact: str | None = None,
-        version: int | None = None,
-        thread: str | None = None,
-        proposal: str | None = None,
-    ) -> Proposal:
-        """Propose an artifact; see `Changes.propose_creation`."""
-        with self.transaction() as changes:
-            return changes.propose_creation(
-                type,
-                content,
-                artifact=artifact,
-                version=version,
-                thread=thread,
-                proposal=proposal,
-            )
-
-    def propose_change(
-        self,
-        artifact: str,
-        patch: Content,
-        *,
-        expected_revision: int,
-        version: int | None = None,
-        thread: str | None = None,
-        proposal: str | None = None,
-    ) -> Proposal:
-        """Propose a change to an artifact; see `Changes.propose_change`."""
-        with self.transaction() as changes:
-            return changes.propose_change(
-                artifact,
-                patch,
-                expected_revision=expected_revision,
-                version=version,
-                thread=thread,
-                proposal=proposal,
-            )
-
-    def accept(
-        self, proposal: str, *, expected_revision: int | None = None, reason: str = ""
-    ) -> Artifact:
-        """Accept a proposal; see `Changes.accept`."""
-        with self.transaction() as changes:
-            return changes.accept(proposal, expected_revision=expected_revision, reason=reason)
-
-    def reject(self, proposal: str, *, reason: str = "") -> Proposal:
-        """Reject a proposal; see `Changes.reject`."""
-        with self.transaction() as changes:
-            return changes.reject(proposal, reason=reason)
-
-    def open_thread(self, thread: str | None = None, *, title: str = "") -> Thread:
-        """Open a thread; see `Changes.open_thread`."""
-        with self.transaction() as changes:
-            return changes.open_thread(thread, title=title)
-
-    def record(self, fact: Fact, *, history: bytes | None = None) -> LogEntry:
-        """Record a fact, and the history of the segment that it ends; see `Changes.record`."""
-        with self.transaction() as changes:
-            return changes.record(fact, history=history)
-
-    def move_cursor(self, name: str, seq: int) -> bool:
-        """Move a cursor forward; see `Changes.move_cursor`."""
-        with self.transaction() as changes:
-            return changes.move_cursor(name, seq)
+    create = alone(Changes.create)
+    change = alone(Changes.change)
+    propose_creation = alone(Changes.propose_creation)
+    propose_change = alone(Changes.propose_change)
+    accept = alone(Changes.accept)
+    reject = alone(Changes.reject)
+    open_thread = alone(Changes.open_thread)
+    record = alone(Changes.record)
+    move_cursor = alone(Changes.move_cursor)

@@ -256,6 +256,23 @@ class ApprovalBehaviours:
         mine.settle(first, "refused: no number")
         assert mine.unsettled() == [second]
 
+    def test_what_is_settled_too_late_changes_no_note(
+        self, backend: Backend, scope: Scope, clock: ManualClock
+    ) -> None:
+        """What became of the decision that counts stands, and comes again if its run lost it."""
+        mine = approvals(backend, scope, clock)
+        mine.announce(gate())
+        first = mine.decide(KEY, "approve", by="ann")
+        mine.settle(first, "refused: no number")
+        clock.advance(1)
+        second = mine.decide(KEY, "approve", by="bob")
+        mine.settle(second, "taken")
+        for decision, outcome in ((first, "refused: no number"), (second, "recorded")):
+            mine.settle(decision, outcome)
+            assert mine.decision(KEY) == replace(second, outcome="taken")
+        assert mine.announce(gate())
+        assert mine.unsettled() == [second]
+
     def test_a_decision_on_finished_work_is_recorded(
         self, backend: Backend, scope: Scope, clock: ManualClock
     ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from snapshots import limits
 from snapshots.testing.suite.acting import insist, race, refused
@@ -29,6 +29,7 @@ class KeyedBehaviours:
         assert keyed.get(scope, "a") is None
         assert not keyed.exists(scope, "a")
         assert not keyed.delete(scope, "a")
+        assert not keyed.replace(scope, "a", b"1")
         assert keyed.list(scope) == []
 
     def test_a_value_comes_back_byte_for_byte(self, backend: Backend, scope: Scope) -> None:
@@ -68,6 +69,7 @@ class KeyedBehaviours:
             assert not keyed.exists(scope, "a")
             assert keyed.list(scope) == []
             assert not keyed.delete(scope, "a")
+            assert not keyed.replace(scope, "a", b"2")
         assert keyed.put_if_absent(scope, "a", b"2")
         assert keyed.get(scope, "a") == b"2"
 
@@ -84,13 +86,35 @@ class KeyedBehaviours:
         assert keyed.get(scope, "stays") == b"2"
         assert keyed.get(scope, "ends") is None
 
+    def test_a_value_that_is_replaced_expires_as_the_first_would_have(
+        self, backend: Backend, scope: Scope, clock: ManualClock
+    ) -> None:
+        """At the same millisecond, and never if that would not have; another key stays."""
+        keyed = backend.keyed
+        keyed.put(scope, "ends", b"1", ttl_ms=TTL_MS)
+        keyed.put(scope, "stays", b"1")
+        expires = clock.now_ms() + TTL_MS
+        clock.advance(TTL_MS - 1)
+        assert keyed.replace(scope, "ends", EVERY_BYTE)
+        assert keyed.replace(scope, "stays", b"")
+        assert [(entry.key, entry.value, entry.expires_ms) for entry in keyed.list(scope)] == [
+            ("ends", EVERY_BYTE, expires),
+            ("stays", b"", None),
+        ]
+        clock.advance(1)
+        assert not keyed.replace(scope, "ends", b"3")
+        assert keyed.get(scope, "ends") is None
+        clock.advance(limits.TTL_MS_MAX)
+        assert keyed.get(scope, "stays") == b""
+
     def test_a_time_to_live_that_is_not_in_the_future_is_refused(
         self, backend: Backend, scope: Scope
     ) -> None:
-        """Zero is neither now nor never: nothing is written, what was there stays."""
+        """Zero is neither now nor never, a fraction no number of ms: what was there stays."""
         keyed = backend.keyed
         keyed.put(scope, "kept", b"1")
-        for ttl_ms in (0, -1):
+        wrong: tuple[Any, ...] = (0, -1, 1.5, True, "5")
+        for ttl_ms in wrong:
             for key in ("kept", "new"):
                 with refused("InvalidTtlError"):
                     keyed.put(scope, key, b"2", ttl_ms=ttl_ms)
@@ -191,6 +215,7 @@ class KeyedBehaviours:
             assert not keyed.exists(other, "a")
             assert keyed.list(other) == []
             assert not keyed.delete(other, "a")
+            assert not keyed.replace(other, "a", b"theirs")
             assert keyed.put_if_absent(other, "a", b"theirs")
             keyed.put(other, "a", b"theirs anew")
         assert [entry.value for entry in keyed.list(scope)] == [b"mine"]

@@ -144,6 +144,7 @@ class KeyBehaviours:
                 lambda key=key: keyed.exists(scope, key),
                 lambda key=key: keyed.put(scope, key, b""),
                 lambda key=key: keyed.put_if_absent(scope, key, b""),
+                lambda key=key: keyed.replace(scope, key, b""),
                 lambda key=key: keyed.delete(scope, key),
                 lambda key=key: leases.acquire(scope, key, ttl_ms=1_000),
                 lambda key=key: leases.read(scope, key),

@@ -146,6 +146,25 @@ class StateBehaviours:
         assert not incidents.update("disk db1", {})
         assert incidents.open("disk db1").is_new
 
+    def test_an_updated_incident_stays_open_as_long_as_it_would_have(
+        self, backend: Backend, scope: Scope, clock: ManualClock
+    ) -> None:
+        """What it is told later neither keeps it for ever nor ends it before its time."""
+        incidents = store(backend, scope).incidents
+        incidents.open("ends", {"seen": 1}, ttl_ms=TTL_MS)
+        incidents.open("stays", {"seen": 1})
+        clock.advance(TTL_MS - 1)
+        assert incidents.update("ends", {"seen": 2})
+        assert incidents.update("stays", {"seen": 2})
+        found = incidents.find("ends")
+        assert found is not None
+        assert found.value == {"seen": 2}
+        clock.advance(1)
+        assert incidents.find("ends") is None
+        assert not incidents.update("ends", {"seen": 3})
+        assert incidents.open("ends").is_new
+        assert [one.fingerprint for one in incidents.list()] == ["ends", "stays"]
+
     def test_an_incident_without_a_value_is_open(self, backend: Backend, scope: Scope) -> None:
         """None is a value; the list has every open one."""
         incidents = store(backend, scope).incidents
@@ -166,6 +185,16 @@ class StateBehaviours:
         with refused("TypeError"):
             cursor.advance("five")
         assert cursor.position() == 4
+
+    def test_a_cursor_goes_nowhere_that_it_could_not_leave(
+        self, backend: Backend, scope: Scope
+    ) -> None:
+        """Nothing lies behind what is no number, and None is where a cursor stands at first."""
+        cursor = store(backend, scope).poll_cursor("mails")
+        for position in (None, float("nan")):
+            with refused("TypeError"):
+                cursor.advance(position)
+        assert cursor.position() is None
 
     def test_many_pollers_leave_the_furthest_position(self, another: Another, scope: Scope) -> None:
         """Sixteen callers move one cursor at once: none moves it back."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from snapshots.storage.state import StateStore
 from snapshots.testing.suite.acting import insist, race, refused
 
 if TYPE_CHECKING:
@@ -92,11 +93,25 @@ class TransactionBehaviours:
 
     def test_transactions_do_not_nest(self, backend: Backend, scope: Scope) -> None:
         """A second one inside the first is a mistake, and the first is rolled back with it."""
-        with refused("AssertionError"), backend.transaction(scope):
+        with refused("NestedTransactionError") as refusal, backend.transaction(scope):
             backend.keyed.put(scope, "a", b"1")
             with backend.keyed.transaction(scope):
                 pass
+        assert "end the outer one first" in str(refusal.error)
         assert backend.keyed.get(scope, "a") is None
+
+    def test_a_second_transaction_that_is_refused_spoils_nothing(
+        self, backend: Backend, scope: Scope
+    ) -> None:
+        """Whoever catches that goes on in the first: its calls, and its end, are as before."""
+        state = StateStore(backend.keyed, backend.leases, scope)
+        with state.transaction():
+            for one in (backend, backend.keyed, backend.leases, backend.carry):
+                with refused("NestedTransactionError"), one.transaction(scope):
+                    pass
+            with state.transaction():
+                state.put("a", 1)
+        assert state.get("a") == 1
 
     def test_a_transaction_is_of_one_workspace(self, backend: Backend, scope: Scope) -> None:
         """Another workflow takes part, another workspace or tenant is a mistake."""
@@ -108,10 +123,10 @@ class TransactionBehaviours:
             replace(scope, workspace="other"),
             replace(scope, tenant=f"{scope.tenant}-other"),
         ):
-            with refused("AssertionError"), backend.transaction(scope):
+            with refused("OtherWorkspaceError"), backend.transaction(scope):
                 backend.keyed.put(scope, "b", b"1")
                 backend.keyed.put(other, "b", b"1")
-            with refused("AssertionError"), backend.transaction(scope):
+            with refused("OtherWorkspaceError"), backend.transaction(scope):
                 backend.keyed.get(other, "b")
             assert backend.keyed.get(other, "b") is None
         assert backend.keyed.get(scope, "b") is None

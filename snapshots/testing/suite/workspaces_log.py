@@ -135,6 +135,12 @@ class LogBehaviours:
         for thread in ("s", "t", "new"):
             kept = [entry for entry in workspace.read() if delivered_to(entry, thread)]
             assert workspace.read(thread=thread) == kept
+            for count in range(len(kept) + 2):
+                assert workspace.read(0, count, thread=thread) == kept[:count]
+                newest = workspace.read(thread=thread, last=count)
+                assert newest == kept[max(len(kept) - count, 0) :]
+        with refused("InvalidKeyError"):
+            workspace.read(thread="")
 
     def test_a_thread_is_found_in_a_long_log(self, backend: Backend, scope: Scope) -> None:
         """However much lies between its entries, forwards, backwards and by who follows."""

@@ -169,7 +169,7 @@ class WorkspaceTransactionBehaviours:
         workspace = workspace_of(backend, scope)
         other = workspace_of(backend, replace(scope, workspace="other"))
         for inner in (workspace, other):
-            with refused("AssertionError"), workspace.transaction() as changes:
+            with refused("NestedTransactionError"), workspace.transaction() as changes:
                 changes.create("note", {})
                 inner.create("note", {})
         assert (workspace.seq(), other.seq()) == (0, 0)

@@ -92,9 +92,10 @@ def test_every_ledger_has_a_form() -> None:
     """A blob with all of them is taken, and comes back as it was."""
     check_form("r", blob())
     codec = Codec()
-    fields = Ledgers.of(blob()).fields(codec)
+    ledgers = Ledgers.of(blob())
+    fields = {**ledgers.hot(codec), **ledgers.cold(codec)}
     assert fields == {name: codec.encode(value) for name, value in LEDGERS.items()}
-    assert list(fields) == list(LEDGERS)
+    assert ledgers.in_full(codec) == fields
 
 
 @pytest.mark.parametrize("path", list(places(LEDGERS)), ids=lambda p: ".".join(map(str, p)))
@@ -144,8 +145,8 @@ def test_an_older_row_with_every_field_is_taken() -> None:
     """What slim rows leave out may be there."""
     row = {"node": "", "invoke": "a.1", "key": "r/a.1", **LEDGERS["effects"][0]}
     check_form("r", blob(effects=[row]))
-    fields = Ledgers.of(blob(effects=[row])).fields(Codec())
-    assert fields["effects"] == Codec().encode(LEDGERS["effects"][:1])
+    found = Ledgers.of(blob(effects=[row])).effects.open_json(Codec())
+    assert found == Codec().encode(LEDGERS["effects"][:1])
 
 
 @pytest.mark.parametrize("where", ["queue", "arrivals", "a child's queue", "nowhere"])
@@ -164,10 +165,10 @@ def test_a_tail_goes_after_a_restart_unless_its_event_waits(where: str) -> None:
     elif where == "a child's queue":
         root["children"] = {"c.1": {**root, "queue": [event]}}
     ledgers = Ledgers.of(value)
-    before = ledgers.fields(Codec())["effects"]
+    before = ledgers.effects.open_json(Codec())
     assert b"long" in before, "loading changes nothing"
     ledgers.drop_spent_tails()
-    after = ledgers.fields(Codec())["effects"]
+    after = ledgers.effects.open_json(Codec())
     assert (b"long" in after) is (where != "nowhere")
 
 

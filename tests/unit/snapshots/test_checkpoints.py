@@ -86,7 +86,7 @@ def test_the_log_stays_bounded_under_a_busy_writer(store: SqliteSnapshotStore) -
     for number in range(5_000):
         header = store.save(header, blob(number % 100))
         longest = max(longest, wal_bytes(store))
-    assert limits.WAL_BYTES_MAX < longest < 5 * limits.WAL_BYTES_MAX
+    assert limits.WAL_RESTART_BYTES / 2 < longest < 2 * limits.WAL_BYTES_MAX
     stats = store.stats()
     assert stats.checkpoints > 10
     assert stats.longest_checkpoint_stall_ms > 0
@@ -129,13 +129,59 @@ def test_past_the_cap_the_next_save_starts_the_log_anew(
 ) -> None:
     """Behind the gate the log is copied to its end, so that its beginning is written again."""
     header = save(quiet, create(quiet), 50)
-    monkeypatch.setattr(limits, "WAL_BYTES_MAX", 50 * limits.PAGE_BYTES)
+    monkeypatch.setattr(limits, "WAL_RESTART_BYTES", 50 * limits.PAGE_BYTES)
     checkpoints_of(quiet).advance()
     length = wal_bytes(quiet)
     header = save(quiet, header, 20)
     assert wal_bytes(quiet) == length
     assert quiet.stats().longest_checkpoint_stall_ms > 0
     assert quiet.load("a").header == header
+
+
+def test_a_writer_waits_where_the_log_is_full(
+    quiet: SqliteSnapshotStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However late the thread is, the log is longer than its cap by one commit at most."""
+    most = 50 * limits.PAGE_BYTES
+    monkeypatch.setattr(limits, "WAL_BYTES_MAX", most)
+    monkeypatch.setattr(limits, "WAL_RESTART_BYTES", most // 2)
+    monkeypatch.setattr(limits, "WAL_FULL_WAIT_MS", WAIT_S * 1_000)
+    header = create(quiet)
+    for number in range(100):
+        header = save(quiet, header, 1)
+        assert wal_bytes(quiet) < most + (PAGES_PER_SAVE + 3) * limits.PAGE_BYTES, number
+    assert quiet.stats().longest_checkpoint_stall_ms > 0
+    assert quiet.load("a").header == header
+
+
+def test_a_writer_does_not_wait_for_a_reader_where_the_log_is_full(
+    quiet: SqliteSnapshotStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One look by the thread tells that somebody pins the log; saves then go on past the cap."""
+    most = 50 * limits.PAGE_BYTES
+    monkeypatch.setattr(limits, "WAL_BYTES_MAX", most)
+    monkeypatch.setattr(limits, "WAL_FULL_WAIT_MS", WAIT_S * 1_000)
+    header = save(quiet, create(quiet), 1)
+    with closing(apsw.Connection(quiet.path, flags=apsw.SQLITE_OPEN_READONLY)) as reader:
+        reader.execute("begin")
+        reader.execute("select * from runs").fetchall()
+        header = save(quiet, header, 40)
+        assert wal_bytes(quiet) > 3 * most
+        assert quiet.stats().checkpoints == 1
+        reader.execute("rollback")
+    assert quiet.load("a").header == header
+
+
+def test_a_log_that_was_started_anew_is_not_copied_again_at_once(
+    quiet: SqliteSnapshotStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was copied behind the gate counts as seen: the next attempt waits for new pages."""
+    monkeypatch.setattr(limits, "WAL_RESTART_BYTES", 50 * limits.PAGE_BYTES)
+    header = save(quiet, create(quiet), 50)
+    checkpoints_of(quiet).advance()
+    assert checkpoints_of(quiet)._pages_attempted == checkpoints_of(quiet)._pages
+    save(quiet, header, 1)
+    assert checkpoints_of(quiet)._pages < 2 * PAGES_PER_SAVE + 3
 
 
 def test_a_save_waits_at_a_closed_gate(quiet: SqliteSnapshotStore) -> None:

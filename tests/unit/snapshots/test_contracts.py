@@ -21,6 +21,11 @@ from snapshots.limits import CONTRACT_DETAIL_CHARS_MAX, CONTRACT_VERSION_MAX, KE
 from snapshots.storage.canonical import canonical
 from snapshots.storage.contracts import Contract
 from snapshots.storage.models import fits
+from snapshots.storage.nesting import (
+    NestedTransactionError,
+    OpenTransactionError,
+    OtherWorkspaceError,
+)
 from snapshots.storage.refusals import (
     AlreadyDecidedError,
     ApprovalNotFoundError,
@@ -302,6 +307,9 @@ def test_values_are_one_whatever_the_order_of_their_keys(
         ApprovalNotFoundError("k"),
         DecisionRefusedError("k", "aprove", ("approve", "reject")),
         LiveOccurrenceError("nightly", "r", "/f"),
+        OpenTransactionError("run-1", "/f"),
+        NestedTransactionError("/f", ("acme", "home"), ("acme", "away")),
+        OtherWorkspaceError("get 'a'", "/f", ("acme", "home"), ("acme", "away")),
     ],
 )
 def test_errors_cross_processes_whole(error: Exception) -> None:

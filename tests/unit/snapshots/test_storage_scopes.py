@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from snapshots import InvalidKeyError, InvalidTtlError, limits
 from snapshots.storage import Scope
-from snapshots.storage.scopes import BEHIND_ALL, check_text, end_of_prefix
+from snapshots.storage.scopes import BEHIND_ALL, check_fitting, check_text, end_of_prefix
 
 texts = st.text(max_size=4) | st.text(alphabet="a\ud7ff\ue000\U0010ffff", max_size=4)
 
@@ -53,8 +53,18 @@ def test_what_is_no_key_is_refused_with_a_reason(text: object) -> None:
     assert len(caught.value.key) <= 300
 
 
+def test_what_is_no_text_is_refused_by_its_type() -> None:
+    """The key shown for 7 is that of a text "7", which would do."""
+    with pytest.raises(InvalidKeyError, match="found int"):
+        check_text(7, "a key")  # type: ignore[arg-type]  # what must be refused
+    with pytest.raises(InvalidKeyError, match="found int"):
+        check_fitting(7, "a prefix")  # type: ignore[arg-type]  # what must be refused
+
+
 def test_a_refused_time_to_live_says_what_would_do() -> None:
     """The least that is allowed is a field, and in the message."""
     error = InvalidTtlError(9, 10)
     assert (error.ttl_ms, error.least_ms) == (9, 10)
-    assert "at least 10" in str(error)
+    assert "a whole number from 10" in str(error)
+    assert "leave it out" not in str(error)
+    assert "leave it out" in str(InvalidTtlError(0))

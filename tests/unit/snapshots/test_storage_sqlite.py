@@ -120,6 +120,7 @@ def test_a_lease_can_be_required_where_a_run_is_saved(
 WRITES: dict[str, Callable[[Backend], object]] = {
     "put": lambda storage: storage.keyed.put(SCOPE, "b", b"1"),
     "put if absent": lambda storage: storage.keyed.put_if_absent(SCOPE, "b", b"1"),
+    "replace": lambda storage: storage.keyed.replace(SCOPE, "a", b"2"),
     "delete": lambda storage: storage.keyed.delete(SCOPE, "a"),
     "acquire": lambda storage: storage.leases.acquire(SCOPE, "other", ttl_ms=10),
     "renew": lambda storage: storage.leases.renew(held(storage), ttl_ms=10),
@@ -213,6 +214,7 @@ def test_two_storages_in_memory_share_nothing() -> None:
     [
         (keyed.GET, "sqlite_autoindex_keyed_1"),
         (keyed.EXISTS, "sqlite_autoindex_keyed_1"),
+        (keyed.REPLACE, "sqlite_autoindex_keyed_1"),
         (keyed.DELETE, "sqlite_autoindex_keyed_1"),
         (keyed.LIST, "sqlite_autoindex_keyed_1"),
         (keyed.SWEEP, "keyed_expiring"),

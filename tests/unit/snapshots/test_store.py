@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -200,7 +199,7 @@ def test_a_save_of_a_run_that_is_gone_says_so(
         store.save(header, b"[10]")
     other = create(store, "run-2")
     assert other.row == header.row
-    stale = dataclasses.replace(header, revision=other.revision)
+    stale = header._replace(revision=other.revision)
     with pytest.raises(RunNotFoundError, match="'run-1'"):
         store.save(stale, b"[10]")
     with pytest.raises(RunNotFoundError, match="'run-1'"):
@@ -220,9 +219,7 @@ def test_a_mark_changes_the_status_alone(store: SqliteSnapshotStore, clock: Manu
     )
     assert store.load("run-1") == StoredRun(header=lost, blob=b"[1]")
     live = store.mark(lost, "live", None)
-    assert live == dataclasses.replace(
-        header, revision=header.revision + 2, updated_ms=START_MS + 5
-    )
+    assert live == header._replace(revision=header.revision + 2, updated_ms=START_MS + 5)
     assert store.load("run-1") == StoredRun(header=live, blob=b"[1]")
     assert store.save(live, b"[2]").status == "live"
 

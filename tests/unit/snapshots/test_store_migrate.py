@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -69,8 +68,7 @@ def test_a_migrated_run_is_live_with_its_new_digest(
     header = created if status == "live" else store.mark(created, status, "why")
     clock.advance(5)
     after = migrate(store, header)
-    assert after == replace(
-        created,
+    assert after == created._replace(
         digest="new",
         status="live",
         reason=None,
@@ -126,9 +124,9 @@ def test_a_run_that_is_gone_is_refused(store: SqliteSnapshotStore) -> None:
     """A row's key may be given again: the run's id is compared too."""
     header = create(store)
     with pytest.raises(RunNotFoundError):
-        migrate(store, replace(header, run_id="run-2"))
+        migrate(store, header._replace(run_id="run-2"))
     with pytest.raises(RunNotFoundError):
-        migrate(store, replace(header, row=header.row + 1))
+        migrate(store, header._replace(row=header.row + 1))
     assert store.load("run-1").header == header
 
 

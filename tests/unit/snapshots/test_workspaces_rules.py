@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import pickle
+import re
 from typing import Any
 
 import pytest
 
-from snapshots import limits
+from snapshots import limits, schema
 from snapshots.codec import Codec
 from snapshots.errors import DecodeError, LimitError, SnapshotsError, StorageClosedError
 from snapshots.storage import Lease
+from snapshots.storage.backends.postgres import schema as postgres_schema
 from snapshots.storage.workspaces import (
     ArtifactType,
     EntityExistsError,
@@ -19,12 +21,13 @@ from snapshots.storage.workspaces import (
     Workspaces,
     delivered_to,
     merge_patch,
+    rules,
 )
 from snapshots.storage.workspaces import errors as workspace_errors
 from snapshots.storage.workspaces.forms import Forms
 from snapshots.storage.workspaces.hints import Hints
 from snapshots.storage.workspaces.rows import Batch, EntityKind, EntityRow, HistoryRow, LogRow
-from snapshots.storage.workspaces.rules import allow, require_type, run_key
+from snapshots.storage.workspaces.rules import allow, require_content, require_type, run_key
 from snapshots.storage.workspaces.staging import Staging
 
 # The examples of RFC 7386, appendix A, whose target and patch are written as Python has them.
@@ -135,6 +138,21 @@ def test_a_list_that_contradicts_itself_is_refused(types: list[Any]) -> None:
     storage: Any = None
     with pytest.raises(ValueError, match="artifact type"):
         Workspaces(storage, types=types)
+
+
+@pytest.mark.parametrize("types", ["note", [3], [ArtifactType]])
+def test_what_is_no_list_of_types_is_refused(types: Any) -> None:
+    """A text is not taken letter by letter: that would forbid what it names."""
+    storage: Any = None
+    with pytest.raises(TypeError, match="ArtifactType"):
+        Workspaces(storage, types=types)
+
+
+@pytest.mark.parametrize(("value", "found"), [([1], "list"), ({1: 2}, "key of type int")])
+def test_a_content_that_is_no_document_is_named(value: Any, found: str) -> None:
+    """A dict is not told that it is one: it hears which key is no text."""
+    with pytest.raises(TypeError, match=found):
+        require_content(value, "the content of an artifact")
 
 
 def test_keys_of_runs_are_told_apart() -> None:
@@ -298,3 +316,9 @@ def test_a_hint_reaches_those_who_watch_the_place() -> None:
         watch.close()
     hints.ring_all()
     assert (len(heard), len(hints)) == (4, 0)
+
+
+@pytest.mark.parametrize("steps", [schema.STEPS[4], postgres_schema.STEPS[2]])
+def test_the_schemas_know_which_lines_are_for_everybody(steps: tuple[str, ...]) -> None:
+    """What a database finds by its index is what the rule delivers: the same kinds, no others."""
+    assert set(re.findall(r"'(\w+\.\w+)'", " ".join(steps))) == rules.SHARED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from snapshots import limits
@@ -60,6 +61,15 @@ class MemoryKeyedStates:
                 return False
             self._put(room, scope, key, value, ttl_ms)
             return True
+
+    def replace(self, scope: Scope, key: str, value: bytes) -> bool:
+        """See `KeyedStates.replace`."""
+        _check(key, value, None)
+        with self._rooms.working(scope, "replace") as room:
+            entry = self._entry(room, scope, key)
+            if entry is not None:
+                room.put(KEYED, (scope.workflow, key), replace(entry, value=bytes(value)))
+            return entry is not None
 
     def delete(self, scope: Scope, key: str) -> bool:
         """See `KeyedStates.delete`."""

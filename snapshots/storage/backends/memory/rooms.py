@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from snapshots import limits
 from snapshots.errors import StorageBusyError, StorageClosedError, StorageForkedError
+from snapshots.storage.nesting import NestedTransactionError, OtherWorkspaceError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,10 +32,11 @@ class Room:
     `Rooms.working`, may touch it.
     """
 
-    __slots__ = ("_tables", "_undone", "lock")
+    __slots__ = ("_tables", "_undone", "lock", "workspace")
 
-    def __init__(self) -> None:
-        """Make a room with no table."""
+    def __init__(self, workspace: tuple[str, str]) -> None:
+        """Make a room with no table, for a tenant and a workspace."""
+        self.workspace = workspace
         self.lock = threading.RLock()
         self._tables: dict[str, Table] = {}
         self._undone: list[tuple[Table, Any, Any]] = []
@@ -82,7 +84,9 @@ class Rooms:
     @contextmanager
     def transaction(self, scope: Scope, operation: str = "transaction") -> Iterator[Room]:
         """Have a workspace's room alone, for several calls that are kept or undone together."""
-        assert not self.is_in_transaction, "a transaction is open already, they do not nest"
+        mine = self._current
+        if mine is not None:
+            raise NestedTransactionError(PLACE, mine.workspace, (scope.tenant, scope.workspace))
         with self._enter(scope, operation) as room:
             self._mine.room = room
             try:
@@ -99,7 +103,9 @@ class Rooms:
                 yield room
         else:
             self.require_usable(operation)
-            assert mine is self._room(scope), "the transaction is of another workspace"
+            asked = (scope.tenant, scope.workspace)
+            if mine.workspace != asked:
+                raise OtherWorkspaceError(operation, PLACE, mine.workspace, asked)
             yield mine
 
     @property
@@ -132,7 +138,8 @@ class Rooms:
 
     def _room(self, scope: Scope) -> Room:
         with self._lock:
-            return self._rooms.setdefault((scope.tenant, scope.workspace), Room())
+            place = (scope.tenant, scope.workspace)
+            return self._rooms.setdefault(place, Room(place))
 
     @contextmanager
     def _enter(self, scope: Scope, operation: str) -> Iterator[Room]:

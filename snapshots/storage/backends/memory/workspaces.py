@@ -9,6 +9,7 @@ from snapshots.errors import StorageError
 from snapshots.storage.backends.memory.rooms import PLACE
 from snapshots.storage.leasing import Leasing
 from snapshots.storage.workspaces.hints import Hints, place
+from snapshots.storage.workspaces.rules import delivered_to
 from snapshots.storage.workspaces.staging import Staging
 
 if TYPE_CHECKING:
@@ -98,12 +99,14 @@ class MemoryWorkspaces(Leasing):
 
     def log(self, scope: Scope, *, after_seq: int, limit: int) -> list[LogRow]:
         """See `Storage.log`."""
-        if self._rooms.is_in_transaction:
-            raise StorageError(_READ_THE_LOG, PLACE, _UNCOMMITTED)
-        with self._rooms.working(scope, _READ_THE_LOG) as room:
-            table = room.table(LOG)
-            end = min(after_seq + limit, len(table))
-            return [table[seq] for seq in range(after_seq + 1, end + 1)]
+        return self._lines(scope, after_seq, limit)
+
+    def delivered(
+        self, scope: Scope, thread: str, *, after_seq: int, limit: int, newest: bool = False
+    ) -> list[LogRow]:
+        """See `Storage.delivered`."""
+        found = [row for row in self._lines(scope, after_seq) if delivered_to(row, thread)]
+        return found[max(len(found) - limit, 0) :] if newest else found[:limit]
 
     def history(
         self, scope: Scope, thread: str, *, after_seq: int, limit: int, run: str | None = None
@@ -117,6 +120,14 @@ class MemoryWorkspaces(Leasing):
             if row.thread == thread and row.seq > after_seq and run in (None, row.run)
         ]
         return sorted(found, key=lambda row: row.seq)[:limit]
+
+    def _lines(self, scope: Scope, after_seq: int, limit: int | None = None) -> list[LogRow]:
+        if self._rooms.is_in_transaction:
+            raise StorageError(_READ_THE_LOG, PLACE, _UNCOMMITTED)
+        with self._rooms.working(scope, _READ_THE_LOG) as room:
+            table = room.table(LOG)
+            end = len(table) if limit is None else min(after_seq + limit, len(table))
+            return [table[seq] for seq in range(after_seq + 1, end + 1)]
 
     def watch(self, scope: Scope, wake: Callable[[], None]) -> Watch:
         """See `Storage.watch`."""

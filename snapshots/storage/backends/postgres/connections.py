@@ -22,6 +22,7 @@ from snapshots.errors import (
 from snapshots.storage.backends.postgres.addresses import shown
 from snapshots.storage.backends.postgres.schema import migrate
 from snapshots.storage.backends.postgres.translation import translate, translated
+from snapshots.storage.nesting import NestedTransactionError, OtherWorkspaceError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,7 +51,7 @@ _SWALLOWED: Final = "an error inside this transaction was swallowed; nothing of 
 class Work:
     """A transaction of one workspace, on one connection, in one thread."""
 
-    __slots__ = ("_clock", "connection", "workspace")
+    __slots__ = ("_clock", "_is_alone", "connection", "workspace")
 
     def __init__(
         self, connection: Connection, workspace: tuple[str, str], clock: Clock | None
@@ -59,6 +60,16 @@ class Work:
         self.connection = connection
         self.workspace = workspace
         self._clock = clock
+        self._is_alone = False
+
+    def have_alone(self) -> None:
+        """Wait until nobody else has the workspace, and have it to the transaction's end."""
+        if self._is_alone:
+            return
+        if self.connection.execute(_LOCK, self.workspace).fetchone() is None:
+            self.connection.execute(_MAKE_LOCK, self.workspace)
+            self.connection.execute(_LOCK, self.workspace)
+        self._is_alone = True
 
     @property
     def now_ms(self) -> int | None:
@@ -109,7 +120,10 @@ class Connections:
     @contextmanager
     def transaction(self, scope: Scope, operation: str = "transaction") -> Iterator[Work]:
         """Have a workspace alone, for several calls that are committed together, or not at all."""
-        assert not self.is_in_transaction, "a transaction is open already, they do not nest"
+        mine = self._current
+        if mine is not None:
+            asked = (scope.tenant, scope.workspace)
+            raise NestedTransactionError(self.path, mine.workspace, asked)
         with self._begun(scope, operation, alone=True) as work:
             self._mine.work = work
             try:
@@ -131,7 +145,8 @@ class Connections:
         else:
             self.require_usable(operation)
             asked = (scope.tenant, scope.workspace)
-            assert mine.workspace == asked, "the transaction is of another workspace"
+            if mine.workspace != asked:
+                raise OtherWorkspaceError(operation, self.path, mine.workspace, asked)
             with translated(operation, self.path):
                 yield mine
 
@@ -172,10 +187,10 @@ class Connections:
         self.require_usable(operation)
         workspace = (scope.tenant, scope.workspace)
         with self._settled(operation, workspace) as connection:
-            if alone and connection.execute(_LOCK, workspace).fetchone() is None:
-                connection.execute(_MAKE_LOCK, workspace)
-                connection.execute(_LOCK, workspace)
-            yield Work(connection, workspace, self._clock)
+            work = Work(connection, workspace, self._clock)
+            if alone:
+                work.have_alone()
+            yield work
 
     @contextmanager
     def _settled(self, operation: str, workspace: tuple[str, str]) -> Iterator[Connection]:

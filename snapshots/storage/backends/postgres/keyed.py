@@ -38,6 +38,11 @@ values (%(tenant)s, %(workspace)s, %(workflow)s, %(key)s,
 on conflict (tenant, workspace, workflow, key)
 do update set expires_ms = excluded.expires_ms, value = excluded.value
 where keyed.expires_ms <= (select snapshots.now_ms(%(now)s::bigint))"""
+REPLACE: Final = """
+update snapshots.keyed set value = %(value)s
+where tenant = %(tenant)s and workspace = %(workspace)s and workflow = %(workflow)s
+  and key = %(key)s
+  and (expires_ms is null or expires_ms > (select snapshots.now_ms(%(now)s::bigint)))"""
 DELETE: Final = """
 delete from snapshots.keyed
 where tenant = %(tenant)s and workspace = %(workspace)s and workflow = %(workflow)s
@@ -86,8 +91,19 @@ class PostgresKeyedStates:
     ) -> bool:
         """See `KeyedStates.put_if_absent`."""
         row = _row(scope, key, value, ttl_ms)
-        with self._connections.working(scope, f"put {key!r} if absent", alone=True) as work:
+        with self._connections.working(scope, f"put {key!r} if absent") as work:
+            # Found there, it was there: such an answer waits for nobody and locks no row, and
+            # a lock is a write. That it was not found decides nothing: the one statement does.
+            if work.run(EXISTS, _place(scope, key)).fetchone() is not None:
+                return False
+            work.have_alone()
             return work.run(PUT_IF_ABSENT, row).rowcount == 1
+
+    def replace(self, scope: Scope, key: str, value: bytes) -> bool:
+        """See `KeyedStates.replace`."""
+        values = {**_place(scope, key), "value": check_value(value, key)}
+        with self._connections.working(scope, f"replace {key!r}", alone=True) as work:
+            return work.run(REPLACE, values).rowcount == 1
 
     def delete(self, scope: Scope, key: str) -> bool:
         """See `KeyedStates.delete`."""

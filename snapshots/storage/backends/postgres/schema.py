@@ -147,13 +147,25 @@ using (snapshots.is_mine(tenant, workspace))""",
 using (snapshots.is_mine(tenant, workspace))""",
 )
 
+# Whose line it is: a thread's name, nothing for one that is for every thread, null for one that
+# is for none. The rule is `snapshots.storage.workspaces.rules.delivered_to`; one that changes
+# takes a step here. Code that does not know the column writes it all the same.
+_AUDIENCES: Final = (
+    """alter table snapshots.workspace_log add column audience text collate "C"
+generated always as (
+  case when kind in ('artifact.created', 'artifact.changed', 'proposal.made',
+    'proposal.accepted', 'proposal.rejected') then '' else thread end) stored""",
+    """create index workspace_audience
+on snapshots.workspace_log (tenant, workspace, audience, seq)""",
+)
+
 # Step n takes a database from n - 1 to n, and its record is written with it. A released step is
 # never edited: databases that it made are out there.
-STEPS: Final[Steps] = (_FIRST, _WORKSPACES)
+STEPS: Final[Steps] = (_FIRST, _WORKSPACES, _AUDIENCES)
 SCHEMA_VERSION: Final = len(STEPS)
 # For each step, the step that code must know at least to go on using the database after it: a
 # release that is being replaced runs beside its successor for a while.
-LEAST_KNOWN: Final[tuple[int, ...]] = (1, 1)
+LEAST_KNOWN: Final[tuple[int, ...]] = (1, 1, 1)
 
 # Any number will do that no other program takes for its own lock.
 _LOCK_KEY: Final = 0x536E6170

@@ -55,6 +55,25 @@ LOG: Final = """
 select seq, kind, subject, thread, run, at_ms, data from snapshots.workspace_log
 where tenant = %(tenant)s and workspace = %(workspace)s and seq > %(after_seq)s
 order by seq limit %(limit)s"""
+# Two ranges of one index, merged: as many lines are read as are returned, and none is sorted.
+OLDEST: Final = """
+(select seq, kind, subject, thread, run, at_ms, data from snapshots.workspace_log
+ where tenant = %(tenant)s and workspace = %(workspace)s and audience = ''
+   and seq > %(after_seq)s order by seq limit %(limit)s)
+union all
+(select seq, kind, subject, thread, run, at_ms, data from snapshots.workspace_log
+ where tenant = %(tenant)s and workspace = %(workspace)s and audience = %(thread)s
+   and seq > %(after_seq)s order by seq limit %(limit)s)
+order by seq limit %(limit)s"""
+NEWEST: Final = """
+(select seq, kind, subject, thread, run, at_ms, data from snapshots.workspace_log
+ where tenant = %(tenant)s and workspace = %(workspace)s and audience = ''
+   and seq > %(after_seq)s order by seq desc limit %(limit)s)
+union all
+(select seq, kind, subject, thread, run, at_ms, data from snapshots.workspace_log
+ where tenant = %(tenant)s and workspace = %(workspace)s and audience = %(thread)s
+   and seq > %(after_seq)s order by seq desc limit %(limit)s)
+order by seq desc limit %(limit)s"""
 APPEND: Final = """
 insert into snapshots.workspace_log
   (tenant, workspace, seq, kind, subject, thread, run, at_ms, data)
@@ -132,23 +151,16 @@ class PostgresWorkspaces(Leasing):
 
     def log(self, scope: Scope, *, after_seq: int, limit: int) -> list[LogRow]:
         """See `Storage.log`."""
-        if self._connections.is_in_transaction:
-            raise StorageError(_READ_THE_LOG, self._connections.path, _UNCOMMITTED)
-        values = {**_place(scope), "after_seq": after_seq, "limit": limit}
-        with self._connections.working(scope, _READ_THE_LOG) as work:
-            rows = work.run(LOG, values).fetchall()
-        return [
-            LogRow(
-                seq=row[0],
-                kind=row[1],
-                subject=row[2],
-                thread=row[3],
-                run=row[4],
-                at_ms=row[5],
-                data=row[6],
-            )
-            for row in rows
-        ]
+        return self._lines(scope, LOG, {"after_seq": after_seq, "limit": limit})
+
+    def delivered(
+        self, scope: Scope, thread: str, *, after_seq: int, limit: int, newest: bool = False
+    ) -> list[LogRow]:
+        """See `Storage.delivered`."""
+        values = {"thread": thread, "after_seq": after_seq, "limit": limit}
+        if newest:
+            return self._lines(scope, NEWEST, values)[::-1]
+        return self._lines(scope, OLDEST, values)
 
     def history(
         self, scope: Scope, thread: str, *, after_seq: int, limit: int, run: str | None = None
@@ -178,6 +190,12 @@ class PostgresWorkspaces(Leasing):
     def close(self) -> None:
         """Stop listening; the connections are somebody else's to close."""
         self._listener.close()
+
+    def _lines(self, scope: Scope, sql: LiteralString, values: dict[str, Any]) -> list[LogRow]:
+        if self._connections.is_in_transaction:
+            raise StorageError(_READ_THE_LOG, self._connections.path, _UNCOMMITTED)
+        with self._connections.working(scope, _READ_THE_LOG) as work:
+            return [_line(row) for row in work.run(sql, {**_place(scope), **values}).fetchall()]
 
     def _tell(self, scope: Scope) -> None:
         """Give the hint that something was stored.
@@ -224,6 +242,13 @@ class _Ground:
 def _read_entity(work: Work, scope: Scope, kind: EntityKind, key: str) -> EntityRow | None:
     row = work.run(ENTITY, {**_place(scope), "kind": kind, "key": key}).fetchone()
     return None if row is None else _entity(row)
+
+
+def _line(row: tuple[Any, ...]) -> LogRow:
+    seq, kind, subject, thread, run, at_ms, data = row
+    return LogRow(
+        seq=seq, kind=kind, subject=subject, thread=thread, run=run, at_ms=at_ms, data=data
+    )
 
 
 def _entity(row: tuple[Any, ...]) -> EntityRow:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Self
 
 from snapshots import limits
+from snapshots.database.slices import fitting
 from snapshots.storage.backends.sqlite import keyed
 from snapshots.storage.backends.sqlite.carry import SqliteCarryStates
 from snapshots.storage.backends.sqlite.file import StorageFile
@@ -63,7 +64,8 @@ class SqliteBackend:
         """See `Backend.sweep`; one transaction."""
         with self._file.sweeping() as database:
             now = self._clock.now_ms()
-            database.run(keyed.SWEEP, (now, slice_rows))
+            rows = fitting(database.rows("sweep", keyed.SWEPT, (now, slice_rows)))
+            database.run(keyed.SWEEP, (now, rows))
             swept = database.changes()
             return swept + sweep_leases(database, now, slice_rows - swept)
 

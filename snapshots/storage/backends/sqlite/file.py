@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from snapshots.errors import StorageClosedError
+from snapshots.storage.nesting import NestedTransactionError, OtherWorkspaceError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,15 +38,19 @@ class StorageFile:
     @contextmanager
     def transaction(self, scope: Scope) -> Iterator[None]:
         """See `Transactions.transaction`; the whole file has one writer at a time."""
-        assert self._workspace is None, "a transaction is open already, they do not nest"
+        asked = (scope.tenant, scope.workspace)
+        if self._workspace is not None:
+            raise NestedTransactionError(self.path, self._workspace, asked)
         self.require_usable("transaction")
         with self.database.writing("transaction"):
             self.store.require_term()
-            self._workspace = (scope.tenant, scope.workspace)
+            was_lent, self.store.is_lent = self.store.is_lent, True
+            self._workspace = asked
             try:
                 yield
             finally:
                 self._workspace = None
+                self.store.is_lent = was_lent
 
     @contextmanager
     def writing(self, scope: Scope, operation: str) -> Iterator[Database]:
@@ -96,4 +101,5 @@ class StorageFile:
     def _require_mine(self, scope: Scope, operation: str) -> None:
         self.require_usable(operation)
         asked = (scope.tenant, scope.workspace)
-        assert self._workspace in (None, asked), "the transaction is of another workspace"
+        if self._workspace not in (None, asked):
+            raise OtherWorkspaceError(operation, self.path, self._workspace, asked)

@@ -30,6 +30,9 @@ insert into keyed (tenant, workspace, workflow, key, expires_ms, value) values (
 on conflict (tenant, workspace, workflow, key)
 do update set expires_ms = excluded.expires_ms, value = excluded.value
 where keyed.expires_ms <= ?"""
+REPLACE: Final = """
+update keyed set value = ? where tenant = ? and workspace = ? and workflow = ? and key = ?
+  and (expires_ms is null or expires_ms > ?)"""
 DELETE: Final = """
 delete from keyed where tenant = ? and workspace = ? and workflow = ? and key = ?
   and (expires_ms is null or expires_ms > ?)"""
@@ -38,6 +41,9 @@ LIST: Final = """
 select key, value, expires_ms from keyed where tenant = ? and workspace = ? and workflow = ?
   and key >= ? and key > ? and key < ? and (expires_ms is null or expires_ms > ?)
 order by key limit ?"""
+SWEPT: Final = """
+select length(value) from keyed indexed by keyed_expiring where expires_ms <= ?
+order by expires_ms limit ?"""
 SWEEP: Final = """
 delete from keyed where rowid in
   (select rowid from keyed indexed by keyed_expiring where expires_ms <= ?
@@ -84,6 +90,14 @@ class SqliteKeyedStates:
         with self._file.writing(scope, f"put {key!r} if absent") as database:
             now = self._clock.now_ms()
             database.run(PUT_IF_ABSENT, (*place, _expiry(now, ttl_ms), value, now))
+            return database.changes() == 1
+
+    def replace(self, scope: Scope, key: str, value: bytes) -> bool:
+        """See `KeyedStates.replace`."""
+        place = _place(scope, key)
+        check_value(value, key)
+        with self._file.writing(scope, f"replace {key!r}") as database:
+            database.run(REPLACE, (value, *place, self._clock.now_ms()))
             return database.changes() == 1
 
     def delete(self, scope: Scope, key: str) -> bool:

@@ -46,6 +46,22 @@ on conflict (workspace, kind, key) do update set label = excluded.label,
 LOG: Final = """
 select seq, kind, subject, thread, run, at_ms, data from workspace_log
 where workspace = ? and seq > ? order by seq limit ?"""
+# Two ranges of one index, merged: as many lines are read as are returned, and none is sorted.
+# Without numbers about the table SQLite would rather walk along its key.
+OLDEST: Final = """
+select seq, kind, subject, thread, run, at_ms, data from workspace_log
+indexed by workspace_audience where workspace = ?1 and audience = '' and seq > ?3
+union all
+select seq, kind, subject, thread, run, at_ms, data from workspace_log
+indexed by workspace_audience where workspace = ?1 and audience = ?2 and seq > ?3
+order by seq limit ?4"""
+NEWEST: Final = """
+select seq, kind, subject, thread, run, at_ms, data from workspace_log
+indexed by workspace_audience where workspace = ?1 and audience = '' and seq > ?3
+union all
+select seq, kind, subject, thread, run, at_ms, data from workspace_log
+indexed by workspace_audience where workspace = ?1 and audience = ?2 and seq > ?3
+order by seq desc limit ?4"""
 APPEND: Final = """
 insert into workspace_log (workspace, seq, kind, subject, thread, run, at_ms, data)
 values (?, ?, ?, ?, ?, ?, ?, ?)"""
@@ -88,8 +104,8 @@ class SqliteWorkspaces(Leasing):
                 ground.apply(batch)
             finally:
                 staging.abandon()
-        if batch:
-            self._hints.ring(place(scope))
+            if batch:
+                self._file.database.after_commit(lambda: self._hints.ring(place(scope)))
 
     def seq(self, scope: Scope) -> int:
         """See `Storage.seq`."""
@@ -119,21 +135,15 @@ class SqliteWorkspaces(Leasing):
 
     def log(self, scope: Scope, *, after_seq: int, limit: int) -> list[LogRow]:
         """See `Storage.log`."""
-        if self._file.is_in_transaction:
-            raise StorageError(_READ_THE_LOG, self._file.path, _UNCOMMITTED)
-        rows = self._rows(scope, _READ_THE_LOG, LOG, (after_seq, limit))
-        return [
-            LogRow(
-                seq=row[0],
-                kind=row[1],
-                subject=row[2],
-                thread=row[3],
-                run=row[4],
-                at_ms=row[5],
-                data=row[6],
-            )
-            for row in rows
-        ]
+        return self._lines(scope, LOG, (after_seq, limit))
+
+    def delivered(
+        self, scope: Scope, thread: str, *, after_seq: int, limit: int, newest: bool = False
+    ) -> list[LogRow]:
+        """See `Storage.delivered`."""
+        if newest:
+            return self._lines(scope, NEWEST, (thread, after_seq, limit))[::-1]
+        return self._lines(scope, OLDEST, (thread, after_seq, limit))
 
     def history(
         self, scope: Scope, thread: str, *, after_seq: int, limit: int, run: str | None = None
@@ -159,6 +169,11 @@ class SqliteWorkspaces(Leasing):
 
     def _find(self, scope: Scope, operation: str) -> Row | None:
         return self._file.row(scope, operation, FIND, (scope.tenant, scope.workspace))
+
+    def _lines(self, scope: Scope, sql: str, bindings: tuple[object, ...]) -> list[LogRow]:
+        if self._file.is_in_transaction:
+            raise StorageError(_READ_THE_LOG, self._file.path, _UNCOMMITTED)
+        return [_line(row) for row in self._rows(scope, _READ_THE_LOG, sql, bindings)]
 
     def _rows(
         self, scope: Scope, operation: str, sql: str, bindings: tuple[object, ...]
@@ -211,6 +226,13 @@ class _Ground:
                 APPEND_HISTORY,
                 (*place_of, segment.run, segment.segment, segment.at_ms, segment.payload),
             )
+
+
+def _line(row: Row) -> LogRow:
+    seq, kind, subject, thread, run, at_ms, data = row
+    return LogRow(
+        seq=seq, kind=kind, subject=subject, thread=thread, run=run, at_ms=at_ms, data=data
+    )
 
 
 def _entity(row: Row) -> EntityRow:

@@ -1,4 +1,4 @@
-"""A blob out of fragments that are JSON already, and rows of which most never change again.
+"""Rows of a ledger, of which most never change again.
 
 A ledger that grows by a row for everything that a run does would make each save dearer than the
 one before. Its settled rows are encoded once, and closed into chunks that a save only copies.
@@ -6,48 +6,16 @@ one before. Its settled rows are encoded once, and closed into chunks that a sav
 
 from __future__ import annotations
 
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from snapshots.codec import dump
+from snapshots.layout.joining import array
 from snapshots.limits import CHUNK_ROWS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
 R = TypeVar("R")
-
-
-def quote(text: str) -> bytes:
-    """Return a text as a JSON string."""
-    return dump(text)
-
-
-def join(fields: Mapping[str, bytes]) -> bytes:
-    """Return one JSON object out of its fields' JSON, in their order.
-
-    The names of the fields are ours, and need no escaping.
-    """
-    return _enclosed(b"{}", [(b'"%b":' % key.encode(), part) for key, part in fields.items()])
-
-
-def mapping(fields: Mapping[str, bytes]) -> bytes:
-    """Return one JSON object out of its values' JSON, under keys that somebody else chose."""
-    return _enclosed(b"{}", [(quote(key) + b":", part) for key, part in fields.items()])
-
-
-def array(parts: Iterable[bytes]) -> bytes:
-    """Return one JSON array out of its items' JSON."""
-    return _enclosed(b"[]", [(b"", part) for part in parts])
-
-
-def _enclosed(brackets: bytes, parts: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """Join parts, each behind its name, with commas; the long ones are copied once only."""
-    pieces = [brackets[:1]]
-    for name, part in parts:
-        pieces += (name, part, b",")
-    pieces[-1 if len(pieces) > 1 else 1 :] = [brackets[1:]]
-    return b"".join(pieces)
 
 
 def _leave(row: object) -> None:
@@ -68,7 +36,9 @@ class Rows(Generic[R]):
     __slots__ = (
         "_chunks",
         "_closed",
+        "_closed_json",
         "_encoded",
+        "_folded",
         "_in_order",
         "_is_final",
         "_open",
@@ -91,6 +61,9 @@ class Rows(Generic[R]):
         self._closed: dict[str, R] = {}
         self._chunks: list[bytes | None] = []
         """The JSON of each chunk without its brackets, None until somebody asks for it."""
+        self._folded: list[bytes] = []
+        self._closed_json: bytes | None = None
+        """The closed rows as `closed_json` gave them last."""
         self._encoded: dict[str, bytes] = {}
         """The JSON of open rows that are final; who changes one all the same says `forget`."""
         # What was stored is not put into another order by being read.
@@ -119,6 +92,11 @@ class Rows(Generic[R]):
     def open(self) -> tuple[R, ...]:
         """The rows that are not closed, in their order; few, however many there are."""
         return (*self._open.values(),)
+
+    @property
+    def closed(self) -> int:
+        """How many rows are closed: the first ones."""
+        return len(self._closed)
 
     @property
     def unsettled(self) -> list[R]:
@@ -157,6 +135,9 @@ class Rows(Generic[R]):
             self._open = opened
             self._encoded.clear()
             del self._chunks[chunks:]
+            if len(self._folded) > chunks:
+                del self._folded[chunks:]
+                self._closed_json = None
             while len(self._closed) > chunks * CHUNK_ROWS:
                 _, row = self._closed.popitem()
                 self._unseal(row)
@@ -177,6 +158,29 @@ class Rows(Generic[R]):
                 part = enumerate(rows[start : start + CHUNK_ROWS], start)
                 self._chunks[number] = b",".join(encode(row, place) for place, row in part)
         parts = [chunk for chunk in self._chunks if chunk is not None]
+        return array([*parts, *self._open_parts(encode)])
+
+    def open_json(self, encode: Callable[[R, int], bytes]) -> bytes:
+        """Return the rows that are not closed as one JSON array; see `as_json`."""
+        return array(self._open_parts(encode))
+
+    def closed_json(self, fold: Callable[[list[R]], bytes]) -> bytes:
+        """Return the closed rows as one JSON array with an item for each chunk.
+
+        `fold` makes that item of the rows of a chunk, once.
+        """
+        folded, count = self._folded, len(self._chunks)
+        if len(folded) < count:
+            rows = [*islice(self._closed.values(), len(folded) * CHUNK_ROWS, None)]
+            for start in range(0, len(rows), CHUNK_ROWS):
+                folded.append(fold(rows[start : start + CHUNK_ROWS]))
+            self._closed_json = None
+        if self._closed_json is None:
+            self._closed_json = array(folded)
+        return self._closed_json
+
+    def _open_parts(self, encode: Callable[[R, int], bytes]) -> list[bytes]:
+        parts = []
         for place, (key, row) in enumerate(self._open.items(), len(self._closed)):
             known = self._encoded.get(key)
             if known is None:
@@ -184,7 +188,7 @@ class Rows(Generic[R]):
                 if self._is_final(row):
                     self._encoded[key] = known
             parts.append(known)
-        return array(parts)
+        return parts
 
     def _is_final_key(self, key: str) -> bool:
         return self._is_final(self._open[key])

@@ -1,0 +1,1 @@
+"""What a change may not make dearer: each bar, and what measures it."""

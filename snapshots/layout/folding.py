@@ -1,0 +1,101 @@
+"""Settled rows of the ledger of effects, folded: what many have in common is said once.
+
+A run that loops through an effect for years keeps a row of each pass. Sixty-four of them are one
+object, which takes a tenth of their space: the names that all have with one value, the ids by
+what they begin with, the times by the steps between them, and the rest name by name.
+"""
+
+from __future__ import annotations
+
+import os
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING, Any
+
+from snapshots.errors import DecodeError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Value = dict[str, Any]
+
+
+def fold(rows: Sequence[Value]) -> Value:
+    """Return rows of a snapshot as one object, from which `unfold` makes them again.
+
+    Each has an id and a time, and no name in it stands for None.
+    """
+    ids = [row["id"] for row in rows]
+    # Character by character is what is wanted: ids are no paths.
+    before = os.path.commonprefix(ids).rstrip("0123456789")  # noqa: RUF071 - see above
+    numbers = [one.removeprefix(before) for one in ids]
+    first = int(numbers[0]) if numbers[0].isdecimal() else None
+    if first is not None and numbers == [str(first + n) for n in range(len(rows))]:
+        named: Value = {"before": before, "first": first}
+    else:
+        named = {"before": before, "each": numbers}
+    times = [row["at"] for row in rows]
+    folded: Value = {
+        "rows": len(rows),
+        "ids": named,
+        "at": [times[0], *(after - earlier for earlier, after in pairwise(times))],
+    }
+    names = dict.fromkeys(name for row in rows for name in row if name not in ("id", "at"))
+    same = {name: rows[0].get(name) for name in names if _is_same(name, rows)}
+    each = {name: [row.get(name) for row in rows] for name in names if name not in same}
+    return folded | ({"same": same} if same else {}) | ({"names": each} if each else {})
+
+
+def _is_same(name: str, rows: Sequence[Value]) -> bool:
+    first = rows[0].get(name)
+    # True is 1 to Python: types are compared too.
+    return all(row.get(name) == first and type(row.get(name)) is type(first) for row in rows)
+
+
+def unfold(folded: object, where: str, run_id: str | None) -> list[Value]:
+    """Return the rows that `fold` made one object of, in their order.
+
+    Raises DecodeError, which names the run and the place, for what is no such object.
+    """
+    try:
+        return _unfolded(folded)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        reason = f"{where} is no chunk of settled effects ({type(error).__name__}: {error})"
+        raise DecodeError(run_id, reason) from error
+
+
+def _unfolded(folded: Any) -> list[Value]:
+    unknown = folded.keys() - {"rows", "ids", "at", "same", "names"}
+    named, count = folded["ids"], folded["rows"]
+    before = named["before"]
+    numbers = [str(named["first"] + n) for n in range(count)] if "first" in named else named["each"]
+    each = folded.get("names", {})
+    times = list(accumulate(folded["at"]))
+    lengths = {len(numbers), len(times), *map(len, each.values())}
+    if lengths != {count} or unknown or type(before) is not str:
+        message = f"{count} rows, {sorted(lengths)} values, unknown {sorted(unknown)}"
+        raise ValueError(message)
+    rows = []
+    for place in range(count):
+        row = {"id": before + numbers[place], **folded.get("same", {}), "at": times[place]}
+        row |= {name: part[place] for name, part in each.items() if part[place] is not None}
+        rows.append(row)
+    return rows
+
+
+def unfold_effects(value: Value, run_id: str | None) -> Value:
+    """Return a blob's value with all effects as rows of `effects`, the settled ones first.
+
+    Raises DecodeError.
+    """
+    if type(value) is not dict or "settled" not in value:
+        return value
+    value = dict(value)
+    chunks, opened = value.pop("settled"), value.get("effects", [])
+    if type(chunks) is not list or type(opened) is not list:
+        raise DecodeError(run_id, "settled, or effects, is no list")
+    rows = [
+        row
+        for number, chunk in enumerate(chunks)
+        for row in unfold(chunk, f"settled[{number}]", run_id)
+    ]
+    return value | {"effects": rows + opened}
