@@ -15,6 +15,7 @@ from bench.payloads import records
 from bench.saving import started
 from machines.run.inbox import Incoming
 from machines.run.run import Run
+from snapshots.layout import unfold_blob
 
 if TYPE_CHECKING:
     from snapshots import SqliteSnapshotStore
@@ -86,7 +87,8 @@ class Steps:
 
     def check(self) -> None:
         """Assert that the row holds what each worker was told, and a timer for each that waits."""
-        value = self._run.machine.codec.decode(self._run.store.load(self._run.run_id).blob)
+        stored = self._run.store.load(self._run.run_id)
+        value = unfold_blob(self._run.machine.codec.decode(stored.blob), self._run.run_id)
         nodes = value["root"]["children"]
         for place, values in self._told.items():
             assert nodes[self._workers[place].path]["context"] == values

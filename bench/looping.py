@@ -14,7 +14,7 @@ from machines import Machine, open_run
 from machines.shape import shape_bytes
 from snapshots import SnapshotStore, open_store
 from snapshots.codec import dump, load
-from snapshots.layout import unfold_effects
+from snapshots.layout import unfold_blob
 from snapshots.store.seam import Blob
 
 RUN: Final = "loop-{:010}"
@@ -54,7 +54,7 @@ class Passes:
 def effects(blob: Blob) -> list[dict[str, Any]]:
     """Return all rows of a run's effects, whichever form the blob has them in."""
     value = load(bytes(blob))
-    rows: list[dict[str, Any]] = unfold_effects(value, value["run"])["effects"]
+    rows: list[dict[str, Any]] = unfold_blob(value, value["run"])["effects"]
     return rows
 
 
@@ -64,15 +64,14 @@ def later(blob: Blob, run_id: str, passes: int) -> bytes:
     All rows are written out; the run's next save brings them into the form that it has them in.
     """
     value = load(bytes(blob))
-    (invoke,) = value["root"]["invokes"]
     pattern, *_, last = effects(blob)
-    assert last["id"] == f"{value['run']}/{invoke['id']}", "rows are named by their pass"
+    spawned = value["root"]["spawned"]
+    assert last["id"] == f"{value['run']}/calling.{spawned}", "rows are named by their pass"
     assert "tail" not in pattern, "only the last outcome goes with the next save"
     rows = [
         {**pattern, "id": f"{run_id}/calling.{number}", "at": pattern["at"] + number}
         for number in range(1, passes + 1)
     ]
-    invoke["id"] = f"calling.{passes}"
     value["root"]["spawned"] = passes
     value.pop("settled", None)
     return dump({**value, "run": run_id, "effects": rows})

@@ -48,6 +48,7 @@ WAL_LOOKS: Final = 16
 SHUFFLED_ROWS: Final = 60
 """Over so many rows the order of ends differs from that of beginnings."""
 BLOCKS: Final = 7
+"""Parts of an arm's saves whose quantiles are compared one by one."""
 _NS_PER_S: Final = 1_000_000_000
 _MS_PER_S: Final = 1_000
 _OLD_MS: Final = 2 * limits.RETENTION_MS
@@ -297,14 +298,15 @@ def _rows(finished: int) -> Iterator[tuple[object, ...]]:
     clock, random = SystemClock(), Random(3)
     payloads, old_payloads = blobs(RUN_BYTES), blobs(FINISHED_BYTES)
     first, old_ms = limits.REVISION_FIRST, clock.now_ms() - _OLD_MS
-    every = finished // LIVE + 1
-    for number in range(finished + LIVE):
+    rows = finished + LIVE
+    for number in range(rows):
         created_ms = old_ms + number
         # Runs do not end in the order in which they began.
-        ended_ms = None if number % every == 0 else created_ms + random.randrange(SHUFFLED_ROWS)
-        status = "live" if ended_ms is None else "done"
+        is_live = number * LIVE % rows < LIVE  # evenly, and so many of them
+        ended_ms = None if is_live else created_ms + random.randrange(SHUFFLED_ROWS)
+        status = "live" if is_live else "done"
         times = (created_ms, created_ms, ended_ms, limits.NO_TIMER_MS)
-        blob = next(payloads if ended_ms is None else old_payloads)
+        blob = next(payloads if is_live else old_payloads)
         yield (new_run_id(clock), status, first, *times, blob)
 
 

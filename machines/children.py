@@ -138,14 +138,14 @@ def spawn(
     name = f"spawn {id!r}"
     if not node.engine.is_calling:
         reason, hint = "no macrostep of its chart is being run", "spawn it in one of its callbacks"
-        raise EventRefusedError(None, name, reason, hint)
+        raise EventRefusedError(_run_id(node), name, reason, hint)
     places = nurseries(node.engine.invokes)
     found = [place for place in places if state is None or node.names.name(place[0]) == state]
     if len(found) != 1:
         known = ", ".join(repr(node.names.name(place[0])) for place in places) or "none"
         reason = f"{len(found)} active states could take it (with children: {known})"
         hint = "spawn it once a state that invokes children(…) was entered, and name one of several"
-        raise EventRefusedError(None, name, reason, hint)
+        raise EventRefusedError(_run_id(node), name, reason, hint)
     invoke = mark_child(node.engine.invokes, found[0], id, dict(input or {}))
     if invoke is None:
         raise ChildExistsError(type(machine).__name__, id)
@@ -166,7 +166,7 @@ def stop_child(machine: StateChart[Any], id: str) -> bool:  # noqa: A002 - as in
     node = _node(machine)
     if not node.engine.is_calling:
         reason, hint = "no macrostep of its chart is being run", "stop it in one of its callbacks"
-        raise EventRefusedError(None, f"stop {id!r}", reason, hint)
+        raise EventRefusedError(_run_id(node), f"stop {id!r}", reason, hint)
     return stop_marked_or_begun(node.engine.invokes, id)
 
 
@@ -182,7 +182,8 @@ def send_up(machine: StateChart[Any], event: str, **data: Any) -> None:
     """
     node = _node(machine)
     if node.parent is None:
-        raise EventRefusedError(None, event, "the chart has no parent", "send it to the run")
+        reason, hint = "the chart has no parent", "send it to the run"
+        raise EventRefusedError(_run_id(node), event, reason, hint)
     node.parent.engine.enqueue(event, _invokeid=node.id, **data)
 
 
@@ -197,9 +198,8 @@ def send_down(machine: StateChart[Any], invoke: str, event: str, **data: Any) ->
         below = next((c for c in node.children.values() if given_id(c.id) == invoke), None)
     if below is None or below.finished:
         known = ", ".join(map(repr, node.children)) or "none"
-        raise EventRefusedError(
-            None, event, f"there is no child {invoke!r} (running: {known})", "name one of them"
-        )
+        reason = f"there is no child {invoke!r} (running: {known})"
+        raise EventRefusedError(_run_id(node), event, reason, "name one of them")
     below.engine.enqueue(event, **data)
 
 
@@ -210,3 +210,9 @@ def _node(machine: StateChart[Any]) -> Any:
             type(machine).__name__, "it is not run by the durable engine", "run it with a Host"
         )
     return node
+
+
+def _run_id(node: Any) -> str | None:
+    """Return the id of the run that a chart belongs to, None if it belongs to none."""
+    found: str | None = getattr(node.tree.keeper, "run_id", None)
+    return found

@@ -208,6 +208,8 @@ def claim(sentinel: Sentinel, backend: Backend, run_id: str, runs: _Runs) -> Non
     with state.transaction():
         found = claims.get(schedule) or {"run": run_id}
         is_own = found["run"] == run_id
-        if not is_own and (found["file"] != file or runs.is_live(found["run"])):
-            raise LiveOccurrenceError(schedule, found["run"], found["file"] or runs.path)
+        is_elsewhere = not is_own and found["file"] != file
+        if is_elsewhere or (not is_own and runs.is_live(found["run"])):
+            where = found["file"] or backend.path
+            raise LiveOccurrenceError(schedule, found["run"], where, is_elsewhere=is_elsewhere)
         claims.put(schedule, {"run": run_id, "file": file})

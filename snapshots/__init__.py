@@ -3,7 +3,7 @@
 from snapshots.clock import Clock, SystemClock
 from snapshots.codec import Codec, Fragment, persistent
 from snapshots.database.backup import Backup
-from snapshots.database.errors import TargetExistsError
+from snapshots.database.errors import OtherThreadError, TargetExistsError
 from snapshots.errors import (
     AmbiguousRunError,
     CodecError,
@@ -73,6 +73,7 @@ __all__ = [
     "NetworkFileSystemError",
     "NewerFileError",
     "NotFoundError",
+    "OtherThreadError",
     "Owner",
     "RevisionConflictError",
     "RunExistsError",

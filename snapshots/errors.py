@@ -343,10 +343,9 @@ class StateContractMismatchError(SnapshotsError):
         self.current = current
         self.detail = detail
         said = f" ({detail})" if detail else ""
-        super().__init__(
-            f"state {key!r} was written under version {found} of its contract, expected"
-            f" version {current}: {reason}{said}"
-        )
+        written = f"was written under version {found} of its contract, expected version {current}"
+        broken = f"is expected to meet version {current} of its contract, and does not"
+        super().__init__(f"state {key!r} {broken if found == current else written}: {reason}{said}")
 
 
 class LimitError(SnapshotsError):
@@ -388,12 +387,12 @@ class InvalidTtlError(SnapshotsError):
 class ExtraNotInstalledError(SnapshotsError):
     """A part of the package was used whose extra is not installed.
 
-    Fields: `extra`; `needed_for`.
+    Fields: `extra`; `needed_for`; `detail`, why what is installed of it is of no use, or empty.
     """
 
-    def __init__(self, extra: str, needed_for: str) -> None:
+    def __init__(self, extra: str, needed_for: str, *, detail: str = "") -> None:
         self.extra = extra
         self.needed_for = needed_for
-        super().__init__(
-            f"{needed_for} needs the extra {extra!r}: pip install 'machine-snapshots[{extra}]'"
-        )
+        self.detail = detail
+        told = detail or f"pip install 'machine-snapshots[{extra}]'"
+        super().__init__(f"{needed_for} needs the extra {extra!r}: {told}")

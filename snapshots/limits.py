@@ -79,6 +79,9 @@ WORKSPACE_WAIT_MS_MAX: Final = 5_000
 POSTGRES_CONNECTIONS_MAX: Final = 8
 # How long a call waits for a connection, a new one or one that another thread has.
 POSTGRES_CONNECT_MS_MAX: Final = 10_000
+# How long a transaction may say nothing: the server then ends it, so that a process that was
+# frozen, or cut off, does not keep its workspace from the others.
+POSTGRES_SILENT_MS_MAX: Final = 30_000
 
 # An artifact, a patch, the data of a fact: each by itself, encoded.
 WORKSPACE_VALUE_BYTES_MAX: Final = MIB
@@ -127,4 +130,5 @@ CANVAS_BYTES_MIN: Final = 3_000
 """From what length on a blob has room in it, so that its parts keep their places: a shorter one
 lies in one page, which is logged whole anyway."""
 TRAIL_ENTRIES_MAX: Final = 64
+TRAIL_BYTES_MAX: Final = 2_400
 TRAIL_EVENT_CHARS_MAX: Final = 200

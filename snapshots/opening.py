@@ -22,6 +22,16 @@ _SQLITE: Final = "sqlite:///"
 _EXTRA: Final = "postgres"
 _NEEDED_FOR: Final = "a storage in PostgreSQL"
 _POSTGRES: Final = ("postgresql://", "postgres://")
+_KINDS: Final = frozenset({"memory", "sqlite", "postgres", "postgresql"})
+_PLACES: Final = "expected memory:, a path, sqlite:///path or postgresql://…"
+_UNPREPARED: Final = (
+    "expected postgresql://…: only a database of PostgreSQL is prepared, a file is brought to its"
+    " current form when it is opened"
+)
+_NO_LIBPQ: Final = (
+    "it is installed, but psycopg finds no client library of PostgreSQL: install the system's"
+    " libpq, or psycopg[binary]"
+)
 
 
 def open_store(
@@ -68,7 +78,8 @@ def open_storage(
     Raises what `open_store` raises; `ExtraNotInstalledError` for PostgreSQL without the extra
     `postgres`; `StorageUnavailableError` if the server cannot be reached, `NewerFileError` or
     `MigrationError` if the database has not the form that is needed and this role may not
-    give it; `StorageError` for an address of another kind.
+    give it; `StorageError` for an address of another kind, or one that is not written out: a file
+    called `sqlite:a.db` is `./sqlite:a.db`, or a `Path`.
     """
     if isinstance(place, SqliteSnapshotStore):
         return SqliteBackend(place, clock=clock or SystemClock(), owns_store=False)
@@ -80,9 +91,10 @@ def open_storage(
     path = text.removeprefix(_SQLITE)
     kind, is_address, _ = path.partition("://")
     if is_address:
-        hint = "expected memory:, a path, sqlite:///path or postgresql://…"
         # What follows may hold a password.
-        raise StorageError(_OPEN, f"{kind}://…", hint)
+        raise StorageError(_OPEN, f"{kind}://…", _PLACES)
+    if text == path and isinstance(place, str):
+        _require_path(text)
     store = open_store(path, clock=clock)
     return SqliteBackend(store, clock=clock or SystemClock(), owns_store=True)
 
@@ -92,13 +104,16 @@ def prepare_storage(url: str, *, role: str | None = None) -> None:
 
     To be run as the role that shall own the tables. The storage is then opened as `role`, which
     owns nothing, so that row-level security holds for all that it does; it must exist, and be
-    neither a superuser nor have BYPASSRLS. Where one role does both, opening is enough. Safe
-    when several processes do it at once. Raises as `open_storage` does.
+    neither a superuser nor have BYPASSRLS (`MigrationError`, and nothing was changed). Where one
+    role does both, opening is enough. Safe when several processes do it at once. Raises as
+    `open_storage` does.
     """
+    if not url.startswith(_POSTGRES):
+        raise StorageError("prepare", _shown(url), _UNPREPARED)
     try:
         from snapshots.storage.backends.postgres import prepare  # noqa: PLC0415 - an extra
     except ImportError as error:
-        raise ExtraNotInstalledError(_EXTRA, _NEEDED_FOR) from error
+        raise _not_installed(error) from error
     prepare(url, role=role)
 
 
@@ -106,5 +121,29 @@ def _open_postgres(url: str, clock: Clock | None) -> Backend:
     try:
         from snapshots.storage.backends.postgres import PostgresBackend  # noqa: PLC0415 - an extra
     except ImportError as error:
-        raise ExtraNotInstalledError(_EXTRA, _NEEDED_FOR) from error
+        raise _not_installed(error) from error
     return PostgresBackend(url, clock=clock)
+
+
+def _not_installed(error: ImportError) -> ExtraNotInstalledError:
+    """Say what is missing: the driver, or what the driver itself cannot do without."""
+    is_absent = isinstance(error, ModuleNotFoundError)
+    said = " ".join(str(error).split())
+    detail = "" if is_absent else f"{_NO_LIBPQ} ({said})"
+    return ExtraNotInstalledError(_EXTRA, _NEEDED_FOR, detail=detail)
+
+
+def _require_path(text: str) -> None:
+    """Raise `StorageError` for an address that is not written out, which would be a file's name."""
+    kind, _, rest = text.partition(":")
+    if kind.lower() in _KINDS:
+        shown = f"{kind}:…" if rest else text
+        raise StorageError(_OPEN, shown, f"{_PLACES}; a file of that name is './{shown}'")
+
+
+def _shown(place: str) -> str:
+    """Return what errors name of a place of any kind, which may hold a password."""
+    kind, is_address, _ = place.partition("://")
+    if is_address:
+        return f"{kind}://…"
+    return "…" if "=" in place else place

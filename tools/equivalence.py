@@ -218,7 +218,7 @@ ABLATIONS: dict[str, Ablation] = {
     "own attributes": _without("attributes"),
     "constructor arguments": _without("init"),
     "external queue": _without("queue"),
-    "timers": _tree_without("timers"),
+    "timers": _without("timers"),
     "pending invokes": _without("pending"),
     "active invokes": _without("invokes", "children"),
     "active invokes: done-sent flag": _invokes_without("sent", "terminated"),

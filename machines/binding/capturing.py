@@ -57,17 +57,14 @@ def tree_fields(tree: Tree, machine: Machine) -> dict[str, bytes]:
 
 
 def beside_charts(tree: Tree, machine: Machine) -> dict[str, bytes]:
-    """Return what a tree holds beside its charts, as JSON: turn, between, timers, clock."""
+    """Return what a tree holds beside its charts, as JSON: turn, between, clock."""
     fields: dict[str, bytes] = {}
-    encode = machine.codec.encode
     if turn := tree.turn:
         is_root = turn[0] is tree.root and len(turn) == 1
-        fields["turn"] = b'[""]' if is_root else encode([node.path for node in turn])
+        fields["turn"] = b'[""]' if is_root else machine.codec.encode([node.path for node in turn])
         between = turn[0].engine.between
         if between is not None:
             fields["between"] = b"true" if between else b"false"
-    if tree.timers.items:
-        fields["timers"] = encode([read_timer(timer) for timer in tree.timers], root="timers")
     fields["clock"] = b'{"seq":%d,"stamp":%d}' % (tree.seq, tree.stamp)
     return fields
 
@@ -81,7 +78,7 @@ def encode_moved(tree: Tree, machine: Machine) -> list[Node]:
     moved = []
     has_other_models = False
     for node in tree.moved:
-        if node.is_attached:
+        if node is tree.root or node.is_attached:
             moved.append(node)
             if node.fragment is None:
                 node.fragment = encode_node(node, machine)
@@ -186,6 +183,8 @@ def _read_inside(node: Node, machine: Machine) -> Value:
     value: Value = {"spawned": invokes.spawned}
     if engine.external_queue.items or invokes.marked or invokes.active or invokes.floors:
         value |= _read_work(engine)
+    if node.tree.timers.items and (timers := node.tree.timers.of(node.path)):
+        value["timers"] = [read_timer(timer) for timer in timers]
     if attributes := own_attributes(chart, machine.transient, node):
         value["attributes"] = attributes
     if (
@@ -317,11 +316,10 @@ def read_queued(item: Queued) -> Value:
 
 
 def read_timer(timer: Timer) -> Value:
-    """Return what a snapshot holds of a timer."""
+    """Return what a snapshot holds of a timer, in the chart that it belongs to."""
     return _without_empty(
         {
             "id": timer.id,
-            "node": timer.path,
             "due": timer.due,
             "seq": timer.seq,
             "event": timer.event,

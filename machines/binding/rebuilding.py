@@ -75,6 +75,8 @@ def _grow_node(node: Node, machine: Machine, value: Value) -> None:
     _check_engine(node, machine, value)
     _grow_states(node, machine, value)
     _grow_work(node, machine, value)
+    for stored in value.get("timers", ()):
+        tree.timers.add(grow_timer({"node": node.path, **stored}))
     check_configuration(node, machine)
     for key, stored in value.get("children", {}).items():
         invoke = engine.invokes.active[key]

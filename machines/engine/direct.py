@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from inspect import Parameter
 from operator import attrgetter
-from types import MethodType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from statemachine import Event
@@ -62,11 +61,11 @@ class Phase:
 
 
 def is_for(wrapper: CallbackWrapper, event: str) -> bool | None:
-    """Whether a callback is called for an event; None if that is not known beforehand."""
+    """Whether a callback is called for an event; None if it has a condition of its own."""
     condition: Any = wrapper.condition
     if condition is allways_true:
         return True
-    if isinstance(condition, MethodType) and condition.__func__ is Event.is_same_event:
+    if getattr(condition, "__func__", None) is Event.is_same_event:
         return bool(condition.__self__ == event)
     return None
 

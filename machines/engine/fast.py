@@ -132,6 +132,7 @@ def _went_as_planned(plans: Plans, route: Route) -> bool:
 def _microstep(engine: DurableSyncEngine, plan: Plan, trigger: TriggerData, raw: Any) -> Any:
     """Take a transition; see the library's `SyncEngine.microstep`."""
     engine.count_microstep()
+    engine._microstep_count = 1
     if plan.is_bare:
         engine.plans.write(plan.route.after)
         return None

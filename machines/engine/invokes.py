@@ -125,9 +125,11 @@ class Invokes(InvokeManager):
         """Give every marked invoke its id, before the save that holds it.
 
         What lives in the snapshot alone, a timeout or a gate, is active from here on, so that its
-        due time is fixed by that very save. Returns what is to be spawned after it.
+        due time is fixed by that very save. What was cancelled is forgotten: nothing can come of
+        it any more. Returns what is to be spawned after the save.
         """
         numbered: list[tuple[Marked, Any]] = []
+        self._cleanup()
         if not self.marked:
             return numbered
         self.node.fragment = None
@@ -143,7 +145,8 @@ class Invokes(InvokeManager):
                 self.spawned += 1
                 name = getattr(source, "invoke_id", None) or f"{mark.state}.{self.spawned}"
                 if kind in ("timeout", "gate", "nursery"):
-                    invoke = Invoke(name, mark.state, index, kind, mark.kwargs)
+                    # Nothing is called with what the event held: it is not kept.
+                    invoke = Invoke(name, mark.state, index, kind, {})
                     self.active[name] = invoke
                     self.hold(invoke, source)
                     continue
@@ -173,7 +176,6 @@ class Invokes(InvokeManager):
 
     def spawn(self) -> None:
         """Begin what is marked: the save that holds it is on disk."""
-        self._cleanup()
         self.number()
         if self.marked:
             self.node.fragment = None
@@ -319,6 +321,8 @@ class Invokes(InvokeManager):
                 del self.active[child.id]
 
     def _cleanup(self) -> None:
+        if not self.active:
+            return
         ended = [key for key, i in self.active.items() if i.terminated and i.cancelled]
         for key in ended:
             del self.active[key]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from machines.engine.invocations import SPAWNED, Invoke, Marked
+from machines.engine.invocations import SPAWNED, Invoke, Marked, given_id
 from machines.engine.invokes import kind_of
 
 if TYPE_CHECKING:
     from statemachine import State
 
     from machines.engine.invokes import Invokes
+    from machines.engine.nodes import Node
 
 
 def nurseries(invokes: Invokes) -> list[tuple[State, int]]:
@@ -57,6 +58,14 @@ def stop_child(invokes: Invokes, name: str) -> bool:
     else:
         invokes.cancel(found)
     return True
+
+
+def told_of(node: Node) -> dict[str, Any]:
+    """Return what its parent is told of a child that it spawned: which one, and how it ended."""
+    if not node.is_spawned:
+        return {}
+    ended = [node.names.name(state) for state in node.chart.configuration if state.final]
+    return {"child": given_id(node.id), "ended": ended}
 
 
 def _is_cancelled(work: Marked | Invoke) -> bool:

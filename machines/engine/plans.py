@@ -38,6 +38,8 @@ class Group:
     """The chart's own list of them, and of those for other events."""
     count: int
     """Its length when the plan was made."""
+    is_odd: bool
+    """Whether one is a coroutine function, or is asked whether it is to be called."""
 
     def check(self) -> None:
         """Raise what the library raises if callbacks joined since."""
@@ -79,20 +81,15 @@ class Plans:
         chart: Any = engine.sm
         self.model: Any = chart._config._model
         self.field: str = chart._config._state_field
-        self._listeners: dict[int, Any] = chart._listeners
         self._registry: dict[str, Any] = chart._callbacks._registry
         self._of: dict[Key, Found] = {}
-        self._is_open = False
-        self._seen = (-1, -1)
-        """How many listeners and lists of callbacks the chart had."""
+        self._begin_anew()
 
     def find(self, event: str | None, raw: Any) -> Found:
         """Return what an event does to the chart while its model holds `raw`.
 
         No event stands for what happens by itself.
         """
-        if len(self._listeners) != self._seen[0]:
-            self._begin_anew()
         if not self._is_open:
             return SLOW
         key = (event, *raw) if type(raw) is OrderedSet else (event, raw)
@@ -106,7 +103,7 @@ class Plans:
 
     def holds(self, plan: Plan) -> bool:
         """Whether the chart has the callbacks that a plan was made with, and no others."""
-        if len(self._registry) != self._seen[1]:
+        if len(self._registry) != self._lists:
             return False
         for group in plan.listed:  # noqa: SIM110 - a generator costs more than the loop
             if len(group.registered) != group.count:
@@ -133,11 +130,11 @@ class Plans:
 
     def _begin_anew(self) -> None:
         self._of.clear()
-        self._seen = len(self._listeners), len(self._registry)
+        self._lists = len(self._registry)
         self._is_open = _is_ordinary(self.engine) and _is_plain(self.model, self.field)
 
     def _make(self, event: str | None, raw: Any) -> Found:
-        if len(self._registry) != self._seen[1] or len(self._of) >= PLANS_MAX:
+        if len(self._registry) != self._lists or len(self._of) >= PLANS_MAX:
             self._begin_anew()
             if not self._is_open:
                 return SLOW
@@ -162,16 +159,15 @@ class Plans:
         taking = Phase(engine, transition, source, source, target, {})
         leaving = Phase(engine, transition, left, left, target, {"source": left})
         entering = Phase(engine, transition, entered, source, entered, {"target": entered})
-        groups = [
+        made = [
             self._group(event, transition.before.key, taking),
             self._group(event, left.exit.key, leaving),
             self._group(event, transition.on.key, taking),
             self._group(event, entered.enter.key, entering),
             self._group(event, transition.after.key, entering),
         ]
-        if any(group is None for group in groups) and not at_any_price:
+        if any(group.is_odd for group in made) and not at_any_price:
             return None
-        made = [group or NOBODY for group in groups]
         marks = entered.invoke.key in self._registry
         invokes = marks or left.invoke.key in self._registry
         return Plan(
@@ -189,19 +185,17 @@ class Plans:
             is_bare=not (invokes or any(group.calls for group in made)),
         )
 
-    def _group(self, event: str, key: str, phase: Phase) -> Group | None:
-        """Return a group of callbacks; None if one has to be awaited, or asked whether it is."""
+    def _group(self, event: str, key: str, phase: Phase) -> Group:
         if key not in self._registry:
             return NOBODY
         registered = self._registry[key].items
-        wanted = [(wrapper, is_for(wrapper, event)) for wrapper in registered]
-        if any(wants is None or wrapper._iscoro for wrapper, wants in wanted):
-            return None
-        calls = tuple(call_of(wrapper, phase) for wrapper, wants in wanted if wants)
-        return Group(calls, registered, len(registered))
+        asked = [(wrapper, is_for(wrapper, event)) for wrapper in registered]
+        calls = tuple(call_of(wrapper, phase) for wrapper, wanted in asked if wanted)
+        is_odd = any(wanted is None or wrapper._iscoro for wrapper, wanted in asked)
+        return Group(calls, registered, len(registered), is_odd)
 
 
-NOBODY: Final = Group((), (), 0)
+NOBODY: Final = Group((), (), 0, is_odd=False)
 
 
 def _is_ordinary(engine: DurableEngine) -> bool:

@@ -95,7 +95,7 @@ def _compile(engine: DurableEngine, event: str | None) -> Route | Verdict:
     if not taken:
         return IGNORED
     (transition, *more) = taken
-    return SLOW if more or _is_odd(transition) else _route(engine, transition)
+    return SLOW if more else _route(engine, transition)
 
 
 def _is_plain(chart: type[StateChart[Any]]) -> bool:
@@ -133,15 +133,10 @@ def _first(leaf: State, event: str | None) -> Transition | None:
     )
 
 
-def _is_odd(transition: Transition) -> bool:
-    """Whether a transition does not lead out of its source into one atomic state."""
-    if transition.internal or len(transition.targets) != 1:
-        return True
-    (target,) = transition.targets
-    return bool(target.is_history or target.final or not target.is_atomic)
-
-
 def _route(engine: DurableEngine, transition: Transition) -> Route | Verdict:
+    """Return the route of a transition that leaves its source and enters its one target."""
+    if len(transition.targets) != 1 or transition.targets[0].final:
+        return SLOW
     before: OrderedSet[State] = engine.sm.configuration
     exits = list(engine._compute_exit_set([transition]))
     if len(exits) != 1 or exits[0].state.value != transition.source.value:

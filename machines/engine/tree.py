@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from statemachine.exceptions import TransitionNotAllowed
 
-from machines.engine.invocations import given_id
 from machines.engine.nodes import Arrival, Keeper, MakeChild, Node
+from machines.engine.nurseries import told_of
 from machines.engine.queues import Queued, answer, answer_waiter, reject
 from machines.engine.triggers import make_trigger, readdress
 from machines.limits import PUMP_MACROSTEPS_MAX
 from snapshots.ledgers.timers import ResumePolicy, Timer, Timers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Coroutine, Mapping
 
     from statemachine import StateChart
     from statemachine.event_data import TriggerData
@@ -32,9 +32,8 @@ if TYPE_CHECKING:
 class Tree:
     """The charts of one run.
 
-    `pump` runs every chart that has something to do until none has. It is a coroutine that only
-    awaits what the charts' own callbacks await, so that a tree of synchronous charts can be
-    driven without an event loop (`drive`).
+    `pump` runs every chart that has something to do until none has. It only awaits what the charts'
+    own callbacks await: `pump_at_once` and `drive` do the same without an event loop.
     """
 
     def __init__(self, clock: Clock, keeper: Keeper, make_child: MakeChild) -> None:
@@ -43,7 +42,7 @@ class Tree:
         self.make_child = make_child
         self.root: Node | None = None
         self.turn: list[Node] = []
-        self.timers = Timers()
+        self.timers = Timers(self._timer_moved)
         self.arrivals: list[Arrival] = []
         self.admitted: list[Arrival] = []
         """What arrived and is on the queues, until a save of the tree holds it."""
@@ -52,8 +51,6 @@ class Tree:
         self.seq = 0
         self.stamp = 0
         self.pumping = False
-        self.driven = False
-        """Whether who runs the charts can await nothing."""
         self.restoring = False
         self.thread = threading.get_ident()
         self.former: StateChart[Any] | None = None
@@ -140,6 +137,11 @@ class Tree:
             node = node.children.get(part)
         return node
 
+    def _timer_moved(self, path: str) -> None:
+        node = self.find(path)
+        if node is not None:
+            node.fragment = None
+
     def finish(self, path: str, invoke: str, event: str, kwargs: dict[str, Any]) -> bool:
         """Take the end of outside work: the event that says so, and the flags with it.
 
@@ -177,7 +179,7 @@ class Tree:
         self.busy.clear()
         self.turn.clear()
         self.stopped.clear()
-        self.timers = Timers()
+        self.timers = Timers(self._timer_moved)
 
     def admit(self) -> None:
         """Put what arrived, and what is due, on the queues. Only between two macrosteps."""
@@ -227,43 +229,78 @@ class Tree:
         """Run the charts of the tree, each until it has nothing to do, until none has.
 
         It returns earlier after PUMP_MACROSTEPS_MAX macrosteps, with charts still in `turn`, so
-        that a chart which sends to itself for ever does not keep others from running; and before
-        the turn of a chart with coroutines that began just now, where nothing can be awaited.
+        that a chart which sends to itself for ever does not keep others from running.
         """
         if self.pumping:
             return
+        self._begin()
+        try:
+            while (node := self._next()) is not None:
+                if not self._turn_by_plans(node):
+                    await self._turn(node)
+        finally:
+            self._end()
+
+    def pump_at_once(self) -> None:
+        """Do what `pump` does, but for the turn of a chart with coroutines that began just now."""
+        if self.pumping:
+            return
+        self._begin()
+        try:
+            while (node := self._next()) is not None and not node.engine.is_async:
+                if not self._turn_by_plans(node):
+                    run_at_once(self._turn(node))
+        finally:
+            self._end()
+
+    def _begin(self) -> None:
         self.pumping = True
         self.budget = PUMP_MACROSTEPS_MAX
+
+    def _next(self) -> Node | None:
+        """Return the chart whose turn it is, None if none has anything to do, or not now."""
+        self.admit()
+        return self.turn[0] if self.turn and self.budget > 0 else None
+
+    def _end(self) -> None:
+        self.pumping = False
+        if self.resting:
+            resting, self.resting = self.resting, []
+            for rested in resting:
+                rested()
+
+    def _turn_by_plans(self, node: Node) -> bool:
+        """Run what of a chart's turn is ordinary; return whether the turn is over."""
         try:
-            while True:
-                self.admit()
-                if not self.turn or self.budget <= 0:
-                    return
-                if self.driven and self.turn[0].engine.is_async:
-                    return
-                await self._turn(self.turn[0])
+            if not node.engine.turn_by_plans():
+                return False
+        except Exception as error:  # noqa: BLE001 - a callback may raise anything
+            self._mend(node, error)
+            return True
         finally:
-            self.pumping = False
-            if self.resting:
-                resting, self.resting = self.resting, []
-                for rested in resting:
-                    rested()
+            self.running = None
+        if node.engine.between is None:
+            self.rest(node)
+        return True
 
     async def _turn(self, node: Node) -> None:
         try:
-            if not node.engine.turn_by_plans():
-                await node.engine.turn()
-        except Exception as error:
-            self.running = None
-            if not self.keeper.failed(node, node.engine.current, error):
-                told = self._give_up(node, error)
-                if not told:
-                    raise
+            await node.engine.turn()
+        except Exception as error:  # noqa: BLE001 - as above
+            self._mend(node, error)
             return
         finally:
             self.running = None
         if node.engine.between is None:
             self.rest(node)
+
+    def _mend(self, node: Node, error: Exception) -> None:
+        """Put the tree right after an exception left the engine; raise it if nobody is told."""
+        self.running = None
+        if self.keeper.failed(node, node.engine.current, error):
+            return
+        if not self._give_up(node, error):
+            raise error
 
     def _give_up(self, node: Node, error: Exception) -> bool:
         """Leave the chart as the library's engines do; return whether somebody was told.
@@ -298,7 +335,7 @@ class Tree:
         invokes = node.parent.engine.invokes
         record = invokes.active.get(node.id)
         if record is not None and not record.cancelled:
-            data = {"data": node.output, **_told_of(node)}
+            data = {"data": node.output, **told_of(node)}
             trigger = make_trigger(node.parent.chart, f"done.invoke.{node.id}", kwargs=data)
             without = node.id if node.is_spawned else None
             invokes.end(record, Queued(self.now(), self.number(), trigger, without))
@@ -319,8 +356,9 @@ class Tree:
         """Save, then end the outside work of the states that were left."""
         self.running = None
         self.admit()
-        if node.engine.invokes.marked:
-            node.engine.invokes.number()
+        invokes = node.engine.invokes
+        if invokes.marked or invokes.active:
+            invokes.number()
         self.keeper.boundary(node)
         if self.stopped:
             stopped, self.stopped = self.stopped, []
@@ -336,14 +374,6 @@ class Tree:
         return all(not node.engine.is_async for node in root.walk())
 
 
-def _told_of(node: Node) -> dict[str, Any]:
-    """Return what its parent is told of a child that it spawned: which one, and how it ended."""
-    if not node.is_spawned:
-        return {}
-    ended = [node.names.name(state) for state in node.chart.configuration if state.final]
-    return {"child": given_id(node.id), "ended": ended}
-
-
 def drive(tree: Tree) -> None:
     """Run a tree of synchronous charts to rest, without an event loop.
 
@@ -356,13 +386,15 @@ def drive(tree: Tree) -> None:
 
 def drive_once(tree: Tree) -> None:
     """Run a tree of synchronous charts for one pump, without an event loop."""
-    pump, tree.driven = tree.pump(), True
+    tree.pump_at_once()
+
+
+def run_at_once(turn: Coroutine[Any, Any, None]) -> None:
+    """Run a turn that awaits nothing."""
     try:
-        pump.send(None)
+        turn.send(None)
     except StopIteration:
         return
-    finally:
-        tree.driven = False
-    pump.close()
+    turn.close()
     message = "a synchronous chart awaited something"
     raise AssertionError(message)

@@ -281,10 +281,7 @@ class Residents:
     def leave_waiting(
         self, machine: Machine, run_ids: Collection[str], due_ms: Mapping[str, int]
     ) -> None:
-        """Keep runs of a machine that only wait as their ids, and their timers armed.
-
-        `due_ms` has the nearest due time of those that have a timer.
-        """
+        """Keep runs that only wait as their ids, and armed the timers of those that have one."""
         del machine  # whose approvals they may have open is for who looks after approvals
         self.waiting.update(run_ids)
         if due_ms:

@@ -14,7 +14,7 @@ from machines.recovery.form import check_form
 from machines.shape import drift
 from snapshots.codec import load
 from snapshots.errors import DecodeError
-from snapshots.layout import unfold_effects
+from snapshots.layout import unfold_blob
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -133,7 +133,7 @@ def read(stored: StoredRun, machine: Machine) -> dict[str, Any]:
         value = machine.codec.decode(stored.blob, root="blob")
     except DecodeError as error:
         raise DecodeError(run_id, error.reason, error.version) from error
-    value = unfold_effects(value, run_id)
+    value = unfold_blob(value, run_id)
     if not isinstance(value, dict):
         raise DecodeError(run_id, "its blob is no snapshot of a run")
     if value.get("v") != 1:

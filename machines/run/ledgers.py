@@ -87,17 +87,15 @@ class Ledgers:
         ]
         return made
 
-    def hot(self, codec: Codec) -> dict[str, bytes]:
-        """Return what most saves change of the ledgers as JSON, by their names in a blob.
+    def add_hot(self, hot: dict[str, bytes], codec: Codec) -> None:
+        """Add what most saves change of the ledgers as JSON, by their names in a blob.
 
         Empty ones are left out. Raises EncodeError.
         """
-        hot: dict[str, bytes] = {}
         if self.trail:
             hot["trail"] = self.trail.as_json()
         if self.effects:
             hot["effects"] = self.effects.open_json(codec)
-        return hot
 
     def cold(self, codec: Codec) -> dict[str, bytes]:
         """Return the ledgers that change seldom as JSON, by their names in a blob.
@@ -120,7 +118,7 @@ class Ledgers:
         return self._cold
 
     def in_full(self, codec: Codec) -> dict[str, bytes]:
-        """Return what `hot` and `cold` must be together: everything encoded anew."""
+        """Return what `add_hot` and `cold` must give together: everything encoded anew."""
         values = {
             "effects": self.effects.open_value(),
             "settled": self.effects.closed_value(),

@@ -8,7 +8,7 @@ from machines.binding.capturing import encode_moved, node_bytes
 from machines.recovery.form import check_form
 from machines.shape import shape_bytes
 from snapshots.codec import load
-from snapshots.layout import Canvas, member, unfold_effects
+from snapshots.layout import Canvas, member, unfold_blob
 from snapshots.limits import CANVAS_BYTES_MIN
 from snapshots.records import RunHeader, StoredRun
 
@@ -31,6 +31,15 @@ class Parts(NamedTuple):
     """What nearly every save changes."""
     cold: dict[str, bytes]
     """What changes seldom."""
+
+
+class Head(NamedTuple):
+    """What a save writes into the other columns."""
+
+    status: Status
+    reason: str | None
+    due_ms: int
+    parked: bool
 
 
 class Row:
@@ -70,11 +79,8 @@ class Row:
         moved: list[Node],
         beside: dict[str, bytes],
         rest: Parts,
+        head: Head,
         *,
-        status: Status,
-        reason: str | None,
-        due_ms: int,
-        parked: bool,
         sync: bool,
         check: Callable[[bytes | bytearray], None] | None = None,
     ) -> None:
@@ -85,6 +91,7 @@ class Row:
         takes today's digest, too.
         """
         header = self.header
+        status, reason, due_ms, parked = head
         self._is_drawn = False
         try:
             charts, canvas, blob = self._drawn(root, moved, beside, rest, live=status == "live")
@@ -185,12 +192,9 @@ class Row:
 
     def _joined(self, charts: bytes, beside: Mapping[str, bytes], rest: Parts) -> bytes:
         parts = [self._begin, *member("input", self._input)]
-        for name, text in rest.hot.items():
-            parts += member(name, text)
-        for name, text in beside.items():
-            parts += member(name, text)
-        for name, text in rest.cold.items():
-            parts += member(name, text)
+        for members in (rest.hot, beside, rest.cold):
+            for name, text in members.items():
+                parts += member(name, text)
         parts += (charts, b"}")
         return b"".join(parts)
 
@@ -233,7 +237,7 @@ def verify(row: Row, root: Node, blob: bytes | bytearray, expected: Mapping[str,
     for node in root.walk():
         active = [key for key in node.engine.invokes.active if key in node.children]
         assert active == [*node.children], f"run {row.run_id!r}: charts in another order"
-    check_form(row.run_id, unfold_effects(row.machine.codec.decode(bytes(blob)), row.run_id))
+    check_form(row.run_id, unfold_blob(row.machine.codec.decode(bytes(blob)), row.run_id))
 
 
 def _compare(run_id: str, name: str, found: object, expected: object) -> None:

@@ -6,7 +6,6 @@ snapshot when anything fails, and ends the run.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from machines.binding.capturing import beside_charts, encode_moved, read_arrival
@@ -27,13 +26,13 @@ from machines.run.activity import (
 )
 from machines.run.ledgers import Ledgers
 from machines.run.letters import Letters
-from machines.run.row import Parts, Row, verify
+from machines.run.row import Head, Parts, Row, verify
 from machines.run.waiters import STALE, tell_all
 from machines.run.worker import UNSAVED, Halt, Worker
 from machines.run.writing import Pen, lent
 from snapshots.codec import load
 from snapshots.errors import SnapshotsError
-from snapshots.layout import unfold_effects
+from snapshots.layout import unfold_blob
 from snapshots.limits import NO_TIMER_MS
 
 if TYPE_CHECKING:
@@ -133,7 +132,7 @@ class Run:
     def as_value(self) -> dict[str, Any]:
         """Return the run as its row holds it, decoded, with all effects as rows."""
         value = self.machine.codec.decode(self.as_stored().blob)
-        return unfold_effects(value, self.run_id)
+        return unfold_blob(value, self.run_id)
 
     @property
     def due_ms(self) -> int:
@@ -309,7 +308,7 @@ class Run:
 
     def put(self, status: Status, reason: str | None, *, sync: bool = False) -> None:
         """Write the run as it is now; raises what the store does, and then nothing has changed."""
-        if refusal := lent(self):
+        if self.store.is_lent and (refusal := lent(self)):
             self.row.refusal = refusal
             raise refusal
         tree, row, live = self.tree, self.row, status == "live"
@@ -320,22 +319,18 @@ class Run:
         arrivals = self._arrivals(status)
         rest = self._rest(arrivals)
         due = tree.timers.next_due() if live else None
-        write = partial(
-            row.put,
-            *(root, moved, beside, rest),
-            status=status,
-            reason=reason,
-            due_ms=NO_TIMER_MS if due is None else due,
-            parked=live and fresh and parked(tree, self.ledgers.effects),
-            check=self._verify if self.verify and fresh else None,
-        )
+        due_ms = NO_TIMER_MS if due is None else due
+        is_parked = live and fresh and parked(tree, self.ledgers.effects)
+        check = self._verify if self.verify and fresh else None
+        head = Head(status, reason, due_ms, is_parked)
         if self.letters.any:
             with self.letters.settling(self, status, sync=sync) as synced:
-                write(sync=synced)
+                row.put(root, moved, beside, rest, head, sync=synced, check=check)
         else:
-            write(sync=sync)
+            row.put(root, moved, beside, rest, head, sync=sync, check=check)
         self.trouble = None
-        self.arrivals_saved = frozenset(arrival.item.seq for arrival in arrivals)
+        if arrivals or self.arrivals_saved:
+            self.arrivals_saved = frozenset(arrival.item.seq for arrival in arrivals)
         if fresh:
             tree.admitted.clear()
             tree.moved.clear()
@@ -345,16 +340,15 @@ class Run:
 
     def _rest(self, arrivals: list[Arrival]) -> Parts:
         """Return the parts of the blob that are not the tree's own, as JSON."""
-        encode = self.machine.codec.encode
-        ledgers = self.ledgers
+        codec, ledgers = self.machine.codec, self.ledgers
         hot = {"step": b"%d" % self.step}
         if arrivals:
             stored = [read_arrival(arrival) for arrival in arrivals]
-            hot["arrivals"] = encode(stored, root="arrivals")
+            hot["arrivals"] = codec.encode(stored, root="arrivals")
         if self.error is not None:
-            hot["error"] = encode(self.error)
-        codec = self.machine.codec
-        return Parts(hot | ledgers.hot(codec), ledgers.cold(codec))
+            hot["error"] = codec.encode(self.error)
+        ledgers.add_hot(hot, codec)
+        return Parts(hot, ledgers.cold(codec))
 
     def _verify(self, blob: bytes | bytearray) -> None:
         """Assert that a blob holds the run as it is now, encoded anew."""

@@ -10,7 +10,7 @@ from machines.gates import OpenGate
 from machines.names import path_below
 from snapshots.codec import load
 from snapshots.errors import DecodeError
-from snapshots.layout import unfold_effects
+from snapshots.layout import unfold_blob
 from snapshots.ledgers.effects import whole
 
 if TYPE_CHECKING:
@@ -63,8 +63,8 @@ def view_of_row(stored: StoredRun, codec: Codec | None = None) -> RunView:
 def _value(blob: bytes, codec: Codec | None) -> Any:
     if codec is not None:
         with suppress(DecodeError):
-            return unfold_effects(codec.decode(blob), None)
-    return unfold_effects(load(blob), None)
+            return unfold_blob(codec.decode(blob), None)
+    return unfold_blob(load(blob), None)
 
 
 def _view(header: RunHeader, value: Any) -> RunView:

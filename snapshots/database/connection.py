@@ -6,11 +6,13 @@ import os
 import sys
 import warnings
 from contextlib import contextmanager
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import apsw
 
 from snapshots.database import pragmas
+from snapshots.database.errors import OtherThreadError
 from snapshots.database.places import wal_bytes
 from snapshots.database.translation import translate
 from snapshots.errors import StorageClosedError, StorageForkedError
@@ -32,12 +34,13 @@ _NS_PER_MS: Final = 1_000_000
 
 
 class Database:
-    """A handle on one file, for one thread. `snapshots.database.open_database` makes it.
+    """A handle on one file, for one thread at a time. `snapshots.database.open_database` makes it.
 
     Statements that write run in `with database.transaction(…)`, through `run`; whatever
     the driver raises there leaves the block as one of our errors. `rows` reads, inside a
     transaction or outside. Closing twice is harmless; any use after `close()` raises
-    `StorageClosedError`, any use in a forked child `StorageForkedError`.
+    `StorageClosedError`, any use in a forked child `StorageForkedError`, any use while another
+    thread is in a transaction `OtherThreadError`.
     """
 
     def __init__(
@@ -90,15 +93,18 @@ class Database:
         a checkpoint has failed with since the last transaction.
         """
         transaction = self._transaction
+        if transaction.is_open:
+            self.require_mine(operation)
         assert not transaction.is_open, "a transaction is open already, they do not nest"
         transaction.operation = operation
         transaction.sync = sync
         return transaction
 
     def writing(self, operation: str, *, sync: bool = False) -> Transaction | _Part:
-        """Return the context of one write: a transaction, or a part of the one that is open."""
+        """Return the context of one write: a transaction, or a part of this thread's open one."""
         if not self._transaction.is_open:
             return self.transaction(operation, sync=sync)
+        self.require_mine(operation)
         assert not sync, "a part cannot be synced, only its whole transaction"
         self._part.operation = operation
         return self._part
@@ -141,7 +147,7 @@ class Database:
 
     def rows(self, operation: str, sql: str, bindings: tuple[object, ...] = ()) -> list[Row]:
         """Return all rows of one SELECT."""
-        self.require_usable(operation)
+        self.require_mine(operation)
         try:
             return self.connection.execute(sql, bindings).fetchall()
         except apsw.Error as error:
@@ -169,6 +175,13 @@ class Database:
             raise StorageForkedError(operation, self.path, self.pid, os.getpid())
         if self._is_closed:
             raise StorageClosedError(operation, self.path)
+
+    def require_mine(self, operation: str) -> None:
+        """Raise as `require_usable`, and if another thread is in a transaction of this handle."""
+        self.require_usable(operation)
+        transaction = self._transaction
+        if transaction.is_open and transaction.thread != get_ident():
+            raise OtherThreadError(operation, self.path, transaction.thread, get_ident())
 
     def trace_statements(self, listener: Callable[[str, object], None] | None) -> None:
         """Tell `listener` each statement's text and values before it runs; None ends it."""
@@ -227,7 +240,7 @@ class Transaction:
     A handle makes one and uses it again and again, since it is on the path of every save.
     """
 
-    __slots__ = ("_database", "is_open", "operation", "sync", "told")
+    __slots__ = ("_database", "is_open", "operation", "sync", "thread", "told")
 
     def __init__(self, database: Database) -> None:
         """Make the one transaction of `database`, not yet begun."""
@@ -235,6 +248,7 @@ class Transaction:
         self.is_open = False
         self.operation = ""
         self.sync = False
+        self.thread = 0
         self.told: list[Callable[[], object]] = []
 
     def __enter__(self) -> None:
@@ -245,6 +259,7 @@ class Transaction:
         assert not database.connection.in_transaction, "an earlier transaction was left open"
         with database.gate.turnstile:
             database.gate.room.acquire()
+        self.thread = get_ident()
         self.is_open = True
         try:
             if self.sync:

@@ -1,7 +1,8 @@
-"""What is refused about files beside the one that is open; the rest is in `snapshots.errors`.
+"""What is refused about a file by who has it open; the rest is in `snapshots.errors`.
 
 ```
 StorageError
+├── OtherThreadError          another thread has a transaction open on the same handle
 └── TargetExistsError         a file lies where a copy is to be written
 ```
 """
@@ -9,6 +10,23 @@ StorageError
 from __future__ import annotations
 
 from snapshots.errors import StorageError
+
+
+class OtherThreadError(StorageError):
+    """A handle was used while another thread had a transaction open on it.
+
+    Nothing was written: it would have been kept or undone with what that thread does, whatever
+    this one was told. Fields: `opener` and `thread`, as `threading.get_ident()` gives them.
+    """
+
+    def __init__(self, operation: str, path: str, opener: int, thread: int) -> None:
+        self.opener = opener
+        self.thread = thread
+        hint = (
+            f"thread {opener} has a transaction open on this handle and thread {thread} would"
+            " have become a part of it; open a handle of its own in each thread"
+        )
+        super().__init__(operation, path, hint)
 
 
 class TargetExistsError(StorageError):

@@ -19,7 +19,7 @@ from snapshots.inspection.report import (
     WaitReport,
 )
 from snapshots.inspection.states import Shape, find_child, nest, read_shape
-from snapshots.layout import unfold_effects
+from snapshots.layout import unfold_blob
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -104,7 +104,7 @@ def _check_identity(header: RunHeader, fields: Fields) -> None:
 
 def _load(header: RunHeader, data: bytes) -> object:
     try:
-        return unfold_effects(load(data), header.run_id)
+        return unfold_blob(load(data), header.run_id)
     except DecodeError as error:
         raise DecodeError(header.run_id, error.reason) from error
 

@@ -1,7 +1,7 @@
 """Where the parts of a blob lie in it, so that a save costs what changed."""
 
 from snapshots.layout.canvas import Canvas
-from snapshots.layout.folding import fold, unfold, unfold_effects
+from snapshots.layout.folding import fold, unfold, unfold_blob
 from snapshots.layout.joining import array, join, mapping, member, quote
 from snapshots.layout.rows import Rows
 
@@ -15,5 +15,5 @@ __all__ = [
     "member",
     "quote",
     "unfold",
-    "unfold_effects",
+    "unfold_blob",
 ]

@@ -1,4 +1,7 @@
-"""Settled rows of the ledger of effects, folded: what many have in common is said once.
+"""What a blob holds otherwise than it is read: settled effects folded, timers in their charts.
+
+A timer lies in the chart that it belongs to, which moves when that sets or drops it, so that a
+save touches no other place.
 
 A run that loops through an effect for years keeps a row of each pass. Sixty-four of them are one
 object, which takes a tenth of their space: the names that all have with one value, the ids by
@@ -82,13 +85,54 @@ def _unfolded(folded: Any) -> list[Value]:
     return rows
 
 
-def unfold_effects(value: Value, run_id: str | None) -> Value:
-    """Return a blob's value with all effects as rows of `effects`, the settled ones first.
+def unfold_blob(value: Value, run_id: str | None) -> Value:
+    """Return a decoded blob as it is read: what is no blob, as it is.
 
-    Raises DecodeError.
+    All effects are rows of `effects`, the settled ones first. All timers are in `timers`, each
+    with its `node`, the nearest first. Raises DecodeError.
     """
-    if type(value) is not dict or "settled" not in value:
+    if type(value) is not dict:
         return value
+    value = _with_timers(value, run_id)
+    return _with_effects(value, run_id) if "settled" in value else value
+
+
+def _with_timers(value: Value, run_id: str | None) -> Value:
+    found: list[Value] = []
+    root = _without_timers(value.get("root"), "", found, run_id)
+    if not found:
+        return value
+    known = value.get("timers", [])
+    try:
+        timers = sorted([*known, *found], key=lambda timer: (timer["due"], timer["seq"]))
+    except (KeyError, TypeError) as error:
+        reason = f"a timer has no due time, or no number ({type(error).__name__}: {error})"
+        raise DecodeError(run_id, reason) from error
+    return {**value, "root": root, "timers": timers}
+
+
+def _without_timers(node: Any, path: str, found: list[Value], run_id: str | None) -> Any:
+    """Return a chart without the timers in it and below it, which are added to `found`."""
+    if type(node) is not dict:
+        return node
+    changed: Value = {}
+    if "timers" in node:
+        timers = node["timers"]
+        if type(timers) is not list or any(type(timer) is not dict for timer in timers):
+            raise DecodeError(run_id, f"the timers of chart {path!r} are no list of mappings")
+        found += [{**timer, "node": path} for timer in timers]
+        node = {name: part for name, part in node.items() if name != "timers"}
+    if type(below := node.get("children")) is dict:
+        for key, child in below.items():
+            inner = _without_timers(child, f"{path}/{key}" if path else key, found, run_id)
+            if inner is not child:
+                changed[key] = inner
+        if changed:
+            node = {**node, "children": {**below, **changed}}
+    return node
+
+
+def _with_effects(value: Value, run_id: str | None) -> Value:
     value = dict(value)
     chunks, opened = value.pop("settled"), value.get("effects", [])
     if type(chunks) is not list or type(opened) is not list:

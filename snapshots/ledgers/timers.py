@@ -35,18 +35,35 @@ class Timer:
     """The invocation whose timeout this is; its number makes a stale firing impossible."""
 
 
-class Timers:
-    """The timers of one run."""
+def _nowhere(path: str) -> None:
+    """Tell nobody."""
+    del path
 
-    def __init__(self) -> None:
+
+class Timers:
+    """The timers of one run.
+
+    `moved` is told the chart of each timer that is set, changed or dropped: its snapshot holds it.
+    """
+
+    def __init__(self, moved: Callable[[str], None] = _nowhere) -> None:
         self.items: list[Timer] = []
+        self._moved = moved
+        self._of: dict[str, list[Timer]] = {}
+        """Those of each chart, in no order."""
 
     def __iter__(self) -> Iterator[Timer]:
         return iter(self.items)
 
     def add(self, timer: Timer) -> None:
         """Set a timer."""
-        insort(self.items, timer, key=lambda t: (t.due, t.seq))
+        insort(self.items, timer, key=_turn)
+        self._of.setdefault(timer.path, []).append(timer)
+        self._moved(timer.path)
+
+    def of(self, path: str) -> list[Timer]:
+        """Return the timers of one chart, the nearest first."""
+        return sorted(self._of.get(path, ()), key=_turn)
 
     def next_due(self) -> int | None:
         """Return when the nearest timer is due, in ms, if there is one."""
@@ -55,7 +72,9 @@ class Timers:
     def take_due(self, now_ms: int) -> Timer | None:
         """Remove the nearest timer and return it, if it is due."""
         if self.items and self.items[0].due <= now_ms:
-            return self.items.pop(0)
+            timer = self.items.pop(0)
+            self._forget(timer)
+            return timer
         return None
 
     def resume(self, saved_ms: int, now_ms: int) -> None:
@@ -65,7 +84,8 @@ class Timers:
                 timer.due = now_ms + max(0, timer.due - saved_ms)
             elif timer.policy == "restart":
                 timer.due = now_ms + timer.span
-        self.items.sort(key=lambda t: (t.due, t.seq))
+            self._moved(timer.path)
+        self.items.sort(key=_turn)
 
     def cancel(self, path: str, send_id: str) -> None:
         """Drop the delayed events that a chart sent with this id."""
@@ -88,4 +108,21 @@ class Timers:
 
     def _keep(self, wanted: Callable[[Timer], bool]) -> None:
         if self.items:
-            self.items = [timer for timer in self.items if wanted(timer)]
+            kept = []
+            for timer in self.items:
+                if wanted(timer):
+                    kept.append(timer)
+                else:
+                    self._forget(timer)
+            self.items = kept
+
+    def _forget(self, timer: Timer) -> None:
+        there = self._of[timer.path]
+        there.remove(timer)
+        if not there:
+            del self._of[timer.path]
+        self._moved(timer.path)
+
+
+def _turn(timer: Timer) -> tuple[int, int]:
+    return timer.due, timer.seq

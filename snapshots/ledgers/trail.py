@@ -6,14 +6,17 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from snapshots.codec import dump, load
-from snapshots.limits import TRAIL_ENTRIES_MAX, TRAIL_EVENT_CHARS_MAX
+from snapshots.limits import TRAIL_BYTES_MAX, TRAIL_ENTRIES_MAX, TRAIL_EVENT_CHARS_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 
 class Trail:
-    """The newest transitions of one run, oldest first.
+    """The newest transitions of one run, oldest first: so many, and so many bytes of JSON.
+
+    The bytes are bounded because every save writes them: they fit into the page that it changes
+    anyway. The newest transition is kept however long it is.
 
     An entry never changes, so it is kept as the JSON that it is saved as: with the trail full, to
     encode it anew was a quarter of all that a host does for an event.
@@ -21,6 +24,7 @@ class Trail:
 
     def __init__(self, entries: Iterable[list[Any]] = ()) -> None:
         self._entries: deque[bytes] = deque(map(dump, entries), TRAIL_ENTRIES_MAX)
+        self._bytes = sum(map(len, self._entries))
 
     def add(
         self, at_ms: int, path: str, event: str, was: list[str], now: list[str]
@@ -29,14 +33,19 @@ class Trail:
 
         Returns what takes the note back, while no other was added behind it.
         """
-        entries = self._entries
-        forgotten = entries[0] if len(entries) == TRAIL_ENTRIES_MAX else None
-        entries.append(dump([at_ms, path, event[:TRAIL_EVENT_CHARS_MAX], was, now]))
+        entries, size = self._entries, self._bytes
+        added = dump([at_ms, path, event[:TRAIL_EVENT_CHARS_MAX], was, now])
+        forgotten: list[bytes] = []
+        self._bytes += len(added)
+        while entries and (self._bytes > TRAIL_BYTES_MAX or len(entries) == TRAIL_ENTRIES_MAX):
+            forgotten.append(entries.popleft())
+            self._bytes -= len(forgotten[-1])
+        entries.append(added)
 
         def undo() -> None:
             entries.pop()
-            if forgotten is not None:
-                entries.appendleft(forgotten)
+            entries.extendleft(reversed(forgotten))
+            self._bytes = size
 
         return undo
 

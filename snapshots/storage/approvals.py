@@ -15,12 +15,15 @@ approvals.decide("ticket-17", "approve", by="ann", data={"note": "fine"})
 from __future__ import annotations
 
 import builtins
+import os
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from snapshots.clock import SystemClock
 from snapshots.codec import persistent
+from snapshots.database.places import MEMORY, absolute
 from snapshots.errors import DecodeError
 from snapshots.limits import DECIDED_TTL_MS, LIST_ROWS_MAX
 from snapshots.storage.refusals import (
@@ -31,8 +34,6 @@ from snapshots.storage.refusals import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from snapshots.clock import Clock
     from snapshots.storage.state import StateStore
     from snapshots.storage.values import Values
@@ -101,7 +102,7 @@ class Approvals:
     """The approvals of a state store's scope.
 
     Kept are the open ones, the decisions that are to be settled, and what was decided last under
-    a key, for `decided_ttl_ms` (None for ever). `file` is the full path of the file of runs that
+    a key, for `decided_ttl_ms` (None for ever). `file` is the path of the file of runs that
     announces and requests here; it is left empty where the state store lies in that very file.
     Errors beside those of each method are those of `StateStore`.
     """
@@ -110,12 +111,12 @@ class Approvals:
         self,
         state: StateStore,
         *,
-        file: str = "",
+        file: str | os.PathLike[str] = "",
         clock: Clock | None = None,
         decided_ttl_ms: int | None = DECIDED_TTL_MS,
     ) -> None:
         self.state = state
-        self.file = file
+        self.file = _as_its_host_has_it(file)
         self._clock = clock or SystemClock()
         self._ttl_ms = decided_ttl_ms
         self._open: Values = state.part("approval", Approval, Continuation)
@@ -184,15 +185,18 @@ class Approvals:
         `on_decision` says which events begin a run: the host of this file begins it, once. `token`
         tells this request from others under the key (by default the key itself): asking again
         with the same one changes nothing, also after it was decided. Raises ApprovalTakenError if
-        the key has another open approval.
+        the key has another open approval, TypeError or ValueError for events that nobody could
+        decide, or an `on_decision` that is for none of them.
         """
+        named, following = _several(events), dict(on_decision or {})
+        _require_continuations(following, named)
         asked = Approval(
             key=key,
             token=key if token is None else token,
             file=self.file,
-            events=tuple(events),
+            events=named,
             meta=meta,
-            continuations=dict(on_decision or {}),
+            continuations=following,
         )
         self.announce(asked)
         return asked
@@ -226,8 +230,9 @@ class Approvals:
         that begins no run is settled at once.
 
         Raises AlreadyDecidedError, ApprovalNotFoundError, DecisionRefusedError for an event that
-        the approval does not take.
+        the approval does not take, TypeError for data that is no mapping from texts.
         """
+        _require_names(data)
         made = Decision(
             key=key,
             token=None,
@@ -354,3 +359,53 @@ def _made(decision: Decision) -> tuple[str, str | None, int]:
 
 def _is_refused(decision: Decision) -> bool:
     return decision.outcome is not None and decision.outcome.startswith(REFUSED)
+
+
+def _several(events: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the events that decide, or raise TypeError or ValueError."""
+    if isinstance(events, str):
+        message = f"events={events!r}: expected a tuple of texts, ({events!r},) for a single one"
+        raise TypeError(message)
+    named = tuple(events)
+    if not named:
+        message = "events=(): expected at least one, since nobody could decide else"
+        raise ValueError(message)
+    if not all(isinstance(event, str) and event for event in named):
+        message = f"events={named!r}: expected texts"
+        raise TypeError(message)
+    return named
+
+
+def _require_continuations(following: Mapping[str, Any], events: tuple[str, ...]) -> None:
+    strange = [event for event in following if event not in events]
+    if strange:
+        message = f"on_decision has {strange!r}: expected some of the events {events!r}"
+        raise ValueError(message)
+    for event, one in following.items():
+        if not isinstance(one, Continuation):
+            message = f"on_decision[{event!r}] is a {type(one).__name__}: expected a Continuation"
+            raise TypeError(message)
+
+
+def _require_names(data: Any) -> None:
+    if data is None:
+        return
+    if not isinstance(data, Mapping):
+        message = f"data is a {type(data).__name__}: expected a mapping from names to values"
+        raise TypeError(message)
+    for name in data:
+        if not isinstance(name, str):
+            message = f"data has {name!r} for a name: expected texts"
+            raise TypeError(message)
+
+
+def _as_its_host_has_it(file: str | os.PathLike[str]) -> str:
+    """Return a file's path with its links resolved, as whoever opens it has it.
+
+    What is not here is another machine's, and a store in memory has a name of its own.
+    """
+    text = os.fspath(file)
+    is_here = not os.path.isabs(text) or os.path.exists(text)  # noqa: PTH110, PTH117 - on text
+    if not text or text.startswith(MEMORY) or not is_here:
+        return text
+    return absolute(text)

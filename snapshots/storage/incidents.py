@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -36,8 +37,8 @@ class Incidents:
         Of any number of callers at once, one is told that it is new. `ttl_ms` is how long it
         stays open if nobody closes it.
         """
-        # In a list, so that a value of None is told from no value.
-        while not self._values.put_if_absent(fingerprint, [value], ttl_ms=ttl_ms):
+        kept = self._kept(value)
+        while not self._values.put_if_absent(fingerprint, kept, ttl_ms=ttl_ms):
             found = self.find(fingerprint)
             if found is not None:
                 return found
@@ -53,7 +54,7 @@ class Incidents:
 
         It stays open as long as it would have: its time to live is neither ended nor begun anew.
         """
-        return self._values.replace(fingerprint, [value])
+        return self._values.replace(fingerprint, self._kept(value))
 
     def close(self, fingerprint: str) -> Incident | None:
         """Close an incident and return it to one of many callers; None if none is open."""
@@ -67,3 +68,11 @@ class Incidents:
         """Return the open incidents by fingerprint, behind `after`."""
         entries = self._values.list(after=after, limit=limit)
         return [Incident(fingerprint=entry.key, value=entry.value[0]) for entry in entries]
+
+    def _kept(self, value: Any) -> builtins.list[Any]:
+        """Return a value in a list, so that one of None is told from none.
+
+        What cannot be stored of it is refused here, by its place in the value itself.
+        """
+        self._values.require_storable(value)
+        return [value]

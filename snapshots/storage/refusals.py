@@ -76,14 +76,23 @@ class DecisionRefusedError(SnapshotsError):
 class LiveOccurrenceError(ConflictError):
     """A schedule has a live occurrence, and may have no second one.
 
-    Fields: `schedule`; `run_id` of the live one, and the `file` that it is in.
+    Fields: `schedule`; `run_id` of the live one, and the `file` that it is in; `is_elsewhere`,
+    whether that is another file than the one asked from, which cannot see whether the run has
+    ended.
     """
 
-    def __init__(self, schedule: str, run_id: str, file: str) -> None:
+    def __init__(
+        self, schedule: str, run_id: str, file: str, *, is_elsewhere: bool = False
+    ) -> None:
         self.schedule = schedule
         self.run_id = run_id
         self.file = file
+        self.is_elsewhere = is_elsewhere
+        if is_elsewhere:
+            has = "is held by an occurrence of another file"
+            hint = "it gives the schedule back by invoking release() before its end"
+        else:
+            has, hint = "has a live occurrence", "wait for its end, or cancel it"
         super().__init__(
-            f"schedule {schedule!r} has a live occurrence, run {run_id!r} of {file!r}: expected"
-            " none; wait for its end, or cancel it"
+            f"schedule {schedule!r} {has}, run {run_id!r} of {file!r}: expected none; {hint}"
         )

@@ -89,9 +89,22 @@ def check_ttl(ttl_ms: int, least_ms: int = 1) -> int:
     return ttl_ms
 
 
+def check_whole(what: str, number: int) -> int:
+    """Return a whole number, or raise `TypeError`: each backend would take it in its own way."""
+    if type(number) is not int:
+        message = f"{what} is {number!r}: expected a whole number"
+        raise TypeError(message)
+    return number
+
+
 def check_count(rows: int) -> int:
-    """Return how many rows a list may have at most, or raise `LimitError`."""
-    assert rows >= 0, "a list has no negative length"
+    """Return how many rows a list may have at most.
+
+    Raises `TypeError` for no whole number, `ValueError` below 0, `LimitError`.
+    """
+    if check_whole("the number of rows asked for", rows) < 0:
+        message = f"the number of rows asked for is {rows}: expected one from 0"
+        raise ValueError(message)
     if rows > limits.LIST_ROWS_MAX:
         what = "the number of rows asked for"
         raise LimitError(what, limits.LIST_ROWS_MAX, rows)

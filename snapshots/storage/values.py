@@ -79,6 +79,10 @@ class Values:
         """What `with` is used on: calls in it commit together; it joins one that is open."""
         return self._joined.transaction
 
+    def require_storable(self, value: Any) -> None:
+        """Raise EncodeError for a value that would not come back as it is."""
+        self._codec.encode(value)
+
     def get(self, key: str) -> Any:
         """Return the value of a key, None if it is not there."""
         data = self._keyed.get(self._scope, key)

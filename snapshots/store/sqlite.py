@@ -85,7 +85,9 @@ class SqliteSnapshotStore:
         """Use `database`, whose schema is current, and close it in the end."""
         self.database = database
         self.is_lent = False
-        """See `SnapshotStore.is_lent`; a storage on this connection sets it."""
+        """See `SnapshotStore.is_lent`; `lend` sets it."""
+        self.lent_for: tuple[str, str] | None = None
+        """Tenant and workspace of the storage's transaction that is open on this connection."""
         is_kept = database.path != _IN_MEMORY
         self.identity = database.path if is_kept else f"{_IN_MEMORY}{new_run_id(clock)}"
         """See `SnapshotStore.identity`."""
@@ -306,6 +308,11 @@ class SqliteSnapshotStore:
     def transaction(self, *, sync: bool = False) -> AbstractContextManager[None]:
         """Return a context whose writes commit together; see `SnapshotStore.transaction`."""
         return self.database.transaction("transaction", sync=sync)
+
+    def lend(self, workspace: tuple[str, str] | None) -> None:
+        """Note which storage's transaction has begun on this connection, None at its end."""
+        self.lent_for = workspace
+        self.is_lent = workspace is not None
 
     def stats(self) -> StoreStats:
         """Return the file's sizes, and the longest wait for a checkpoint."""

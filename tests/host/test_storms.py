@@ -17,6 +17,7 @@ from machines.errors import (
     HostStoppedError,
     RunFinishedError,
 )
+from snapshots.codec import load
 from snapshots.errors import EncodeError
 from tests.host.charts import Door, Strict
 from tests.host.world import (
@@ -157,7 +158,7 @@ async def test_a_storm_loses_nothing_and_runs_nothing_twice(
         assert delivered <= set(kept)
         assert view.context.get("mails", 0) == outside.count("mail")
         assert len(outside.keys("mail")) == len(set(outside.keys("mail")))
-        assert world.stored(run).blob == resident(host, run).as_stored().blob
+        assert load(world.stored(run).blob) == load(resident(host, run).as_stored().blob)
     async with world.host(chart) as host:
         assert (await host.read(run)).context == view.context
         await host.send(run, "finish")

@@ -7,7 +7,7 @@ import inspect
 import os
 import re
 from collections.abc import Callable, Iterator, MutableMapping
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 import typer
@@ -182,7 +182,7 @@ ENDS: dict[str, Callable[[World], Any]] = {
 
 def test_every_status_that_is_not_live_is_among_those_that_are_swept_here() -> None:
     """The tests below leave none out."""
-    statuses = inspect.get_annotations(snapshots.RunHeader, eval_str=True)["status"].__args__
+    statuses = get_type_hints(snapshots.RunHeader)["status"].__args__
     assert {*ENDS, "live"} == set(statuses)
 
 

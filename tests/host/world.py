@@ -17,6 +17,7 @@ import pytest
 from machines import Host
 from machines.run.run import Run
 from snapshots import SnapshotStore, open_store
+from snapshots.layout import unfold_blob
 from snapshots.records import StoredRun
 from snapshots.testing import ManualClock
 
@@ -153,8 +154,7 @@ class World:
 
     def blob(self, run_id: str) -> dict[str, Any]:
         """Return what a run's row holds, as plain JSON."""
-        value: dict[str, Any] = json.loads(self.stored(run_id).blob)
-        return value
+        return unfold_blob(json.loads(self.stored(run_id).blob), run_id)
 
     def effects(self, run_id: str) -> list[str]:
         """Return the statuses of a run's effects on disk, in order."""

@@ -27,7 +27,7 @@ from snapshots.errors import (
     RevisionConflictError,
     StorageReadOnlyError,
 )
-from snapshots.layout import unfold_effects
+from snapshots.layout import unfold_blob
 from snapshots.ledgers.effects import EffectRow
 from snapshots.store.sqlite import SqliteSnapshotStore
 from snapshots.testing import START_MS, ManualClock
@@ -320,7 +320,7 @@ class Real:
         """Let go of every object of the run, and make it again from its row."""
         stored = self.other.load(self.run_id)
         self.run = self.make()
-        value = unfold_effects(self.machine.codec.decode(stored.blob), self.run_id)
+        value = unfold_blob(self.machine.codec.decode(stored.blob), self.run_id)
         self.run.restore(stored.header, value, restarted=True)
         held = in_order(load(stored.blob))
         assert in_order(load(self.run.as_stored().blob)) == held
@@ -331,7 +331,8 @@ class Real:
     def ledgers(self) -> dict[str, Any]:
         """Return the ledgers as they are in memory, as values."""
         ledgers, codec = self.run.ledgers, self.machine.codec
-        fields = {**ledgers.hot(codec), **ledgers.cold(codec)}
+        fields = ledgers.cold(codec).copy()
+        ledgers.add_hot(fields, codec)
         assert fields == ledgers.in_full(codec), "a ledger changed and was not encoded again"
         value = {name: codec.decode(part) for name, part in fields.items()}
         return whole(value)
@@ -600,7 +601,7 @@ def step(real: Real, model: Model, operation: Operation, fate: str) -> Model:
 
 def whole(value: dict[str, Any]) -> dict[str, Any]:
     """Return ledgers with all effects as rows, and each row's names in their own order."""
-    value = unfold_effects(value, None)
+    value = unfold_blob(value, None)
     if "effects" in value:
         value["effects"] = [EffectRow.of(row).as_value() for row in value["effects"]]
     return {name: part for name, part in value.items() if part}

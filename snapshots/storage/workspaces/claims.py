@@ -62,8 +62,12 @@ class Claims:
         self._held: dict[str, ThreadClaim] = {}
 
     def claim(self, thread: str, run: str, *, ttl_ms: int, holder: str) -> ThreadClaim | None:
-        """Return a claim of a thread, None while another is held."""
-        lease = self.storage.acquire_lease(self._scope, thread, ttl_ms=ttl_ms, holder=holder)
+        """Return a claim of a thread, None while another is held; its holder is the run, if none.
+
+        So that whoever is refused reads who has it.
+        """
+        called = holder or run
+        lease = self.storage.acquire_lease(self._scope, thread, ttl_ms=ttl_ms, holder=called)
         if lease is None:
             return None
         claim = ThreadClaim(self, lease, run=run, ttl_ms=ttl_ms)
@@ -78,7 +82,7 @@ class Claims:
         """Return the lease by which a run writes to a thread; `LeaseLostError` if it has none."""
         claim = self._held.get(thread)
         if claim is None or claim.run != run:
-            raise LeaseLostError(thread, None if claim is None else claim.lease.holder or claim.run)
+            raise LeaseLostError(thread, None if claim is None else claim.lease.holder)
         return claim.lease
 
     def release(self, claim: ThreadClaim) -> bool:

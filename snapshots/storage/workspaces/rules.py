@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from snapshots import limits
 from snapshots.errors import LimitError, RevisionConflictError
+from snapshots.storage.rows import check_whole
 from snapshots.storage.scopes import check_text
 from snapshots.storage.workspaces.errors import (
     EntityExistsError,
@@ -96,22 +97,22 @@ def require_count(what: str, number: int, limit: int) -> None:
 
 def require_poll(poll_ms: int) -> None:
     """Raise `ValueError` or `LimitError` for a time between two looks that nobody may ask for."""
-    if poll_ms < 1:
+    if check_whole("the time between two looks in ms", poll_ms) < 1:
         message = f"a subscription looks again after 1 ms or more, not {poll_ms}"
         raise ValueError(message)
     require_size("the time between two looks in ms", poll_ms, limits.LOG_POLL_MS_MAX)
 
 
 def require_seq(what: str, seq: int) -> None:
-    """Raise `ValueError` for a place in a log that is no number from 0."""
-    if seq < 0:
+    """Raise `TypeError` or `ValueError` for a place in a log that is no number from 0."""
+    if check_whole(what, seq) < 0:
         message = f"{what} is a number from 0, not {seq}"
         raise ValueError(message)
 
 
 def require_revision(artifact: Artifact, expected: int) -> None:
     """Raise `RevisionConflictError` if an artifact is not at the revision that is to change."""
-    if artifact.revision != expected:
+    if artifact.revision != check_whole("expected_revision", expected):
         raise RevisionConflictError(artifact.artifact, expected, artifact.revision)
 
 
@@ -120,6 +121,14 @@ def require_there(what: str, key: str, found: Found | None) -> Found:
     if found is None:
         raise EntityNotFoundError(what, key, _READ_THE_LIST)
     return found
+
+
+def require_storage(storage: object) -> None:
+    """Raise `TypeError` for what is no `Storage`: the whole backend is given easily."""
+    if not hasattr(storage, "entities"):
+        found = type(storage).__name__
+        message = f"workspaces lie in the `workspaces` of an open storage, found a {found}"
+        raise TypeError(message)
 
 
 def require_new(what: str, key: str, found: object | None) -> None:

@@ -64,6 +64,7 @@ class Workspaces:
         codec: Codec | None = None,
         new_id: Callable[[], str] = uuid_by_the_clock,
     ) -> None:
+        rules.require_storage(storage)
         self._storage = storage
         self._types = None if types is None else rules.allow(types)
         self._forms = Forms(codec or Codec())
@@ -120,7 +121,8 @@ class Workspace(WorkspaceView):
     ) -> ThreadClaim | None:
         """Claim a thread for a run, None while it is claimed: one run is active at a time.
 
-        A run's own former claim counts too: `holder` is shown by `claimed`, and takes nothing over.
+        A run's own former claim counts too: `holder`, the run's id by default, is shown by
+        `claimed` and in errors, and takes nothing over.
         A claim lapses `ttl_ms` after the last renewal. Raises `EntityNotFoundError` if there is no
         such thread, `InvalidTtlError`.
         """

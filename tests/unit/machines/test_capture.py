@@ -523,7 +523,7 @@ UNENCODABLE: dict[str, Callable[[StateChart[Any]], None]] = {
     "root.attributes.client": lambda c: vars(c).update(client=threading.Lock()),
     "root.queue[0].kwargs.sink": lambda c: BoundEvent("work", name="W", _sm=c).put(sink=open),
     "root.queue[0].args[0]": lambda c: BoundEvent("work", name="W", _sm=c).put(open),
-    "timers[0].kwargs.sink": lambda c: BoundEvent("work", name="W", delay=9_000, _sm=c).put(
+    "root.timers[0].kwargs.sink": lambda c: BoundEvent("work", name="W", delay=9_000, _sm=c).put(
         sink=open
     ),
 }

@@ -122,8 +122,14 @@ class Greedy(StateChart):
     def on_enter_state(self, state: State, /, n: int = 0) -> None:
         tell(self, "enter", {"state": state, "n": n})
 
+    def on_enter_b(self, **more: Any) -> None:
+        tell(self, "enter b", more)
+
     def after_transition(self, event_data: Any) -> None:
         tell(self, "after", {"event_data": event_data})
+
+    def after_go(self, **more: Any) -> None:
+        tell(self, "after go", more)
 
 
 def test_callbacks_that_take_all_get_all() -> None:
@@ -134,6 +140,33 @@ def test_callbacks_that_take_all_get_all() -> None:
 
 def _loud(model: Any, amount: int = 0, mark: str = "") -> str:
     return f"{amount}{mark} {type(model).__name__}"
+
+
+class Shared(StateChart):
+    """Two events of one transition, each with callbacks named after it."""
+
+    a = State(initial=True)
+    b = State()
+    go = a.to(b) | b.to(a)
+    leave = go
+
+    def before_go(self) -> str:
+        return "before go"
+
+    def on_go(self) -> str:
+        return "go"
+
+    def on_leave(self) -> str:
+        return "leave"
+
+    def after_leave(self) -> None:
+        note(self, "left")
+
+
+def test_callbacks_named_after_an_event_are_called_for_that_one() -> None:
+    """Others of the same transition are not, whichever came first."""
+    script: list[Step] = ["go", "leave", "leave", "go", "go"]
+    assert the_same(Shared, script) == len(script)
 
 
 class Shapes(StateMachine):

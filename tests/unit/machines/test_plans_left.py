@@ -1,4 +1,4 @@
-"""What is out of the ordinary is left to the library, and what changes a chart renews its plans."""
+"""What is out of the ordinary is left to the library; what only looks so takes plans."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from typing import Any
 import pytest
 from statemachine import Event, HistoryState, State, StateChart, StateMachine
 from statemachine.contrib.weighted import weighted_transitions
+from statemachine.exceptions import TransitionNotAllowed
 
-from machines import child, gate, timeout
+from machines import child, children, gate, spawn, timeout
 from machines.binding import start
 from machines.engine import fast
 from machines.engine.routes import IGNORED, KEPT
 from machines.limits import PLANS_MAX, ROUTES_MAX
 from snapshots.testing import ManualClock
 from tests.unit.machines import charts
-from tests.unit.machines.both_ways import Step, tell, the_same
+from tests.unit.machines.both_ways import Step, play, tell, the_same
 from tests.unit.machines.charts import Logged, note
 
 
@@ -198,6 +199,21 @@ class Faulty(Logged, StateChart):
     done_invoke_x = a.to(b)
 
 
+class Choosy(Logged, StateChart):
+    """A callback that is asked whether it is to be called."""
+
+    a = State(initial=True)
+    b = State()
+    go = a.to(b) | b.to(a)
+
+    def choosy(self) -> None:
+        note(self, "chosen")
+
+
+for _transition in (*Choosy.a.transitions, *Choosy.b.transitions):
+    _transition.on.add("choosy", cond=lambda *_args, n=0, **_data: n > 0)
+
+
 SLOW: dict[str, tuple[type[StateChart[Any]], list[Step]]] = {
     "guards": (Guarded, ["go", "go", "go"]),
     "a guard before the transition": (Second, ["go"]),
@@ -211,6 +227,7 @@ SLOW: dict[str, tuple[type[StateChart[Any]], list[Step]]] = {
     "two transitions": (Several, ["go", "go"]),
     "what a class shares": (Weighted, ["go", "go", "go", "go"]),
     "positional arguments": (Ring, [("go", 1), ("go", 2)]),
+    "conditions of callbacks": (Choosy, ["go", ("go", {"n": 1})]),
     "an event that is refused": (Strict, ["back", "back"]),
     "an own configuration": (Own, ["go", "go"]),
     "errors from outside": (Faulty, [("error.execution", {"error": ValueError("x")})]),
@@ -347,152 +364,6 @@ def test_a_model_that_is_replaced_is_what_callbacks_get() -> None:
     assert the_same(Shows, script, stored=False) == 3
 
 
-# -- what joins later ------------------------------------------------------------------------------
-
-
-class Listening:
-    """A listener that notes what it hears, and prepares if it is told to."""
-
-    def __init__(self, chart: StateChart[Any]) -> None:
-        self.chart = chart
-
-    def on_go(self, event: str) -> str:
-        note(self.chart, f"heard {event}")
-        return "heard"
-
-    def on_exit_state(self, state: State) -> None:
-        tell(self.chart, "left", {"state": state})
-
-    def after_transition(self, target: State) -> None:
-        tell(self.chart, "after", {"target": target})
-
-
-class Preparing(Listening):
-    """A listener that prepares events."""
-
-    def prepare_event(self) -> dict[str, int]:
-        note(self.chart, "prepared")
-        return {}
-
-
-def listen(chart: StateChart[Any], kind: type = Listening) -> None:
-    """Add a listener."""
-    chart.add_listener(kind(chart))
-
-
-@pytest.mark.parametrize("before", [[], ["go"], ["go", "go", "nothing"]])
-def test_a_listener_that_joins_is_heard(before: list[Step]) -> None:
-    """Plans that were made before it joined are made anew."""
-    script: list[Step] = [*before, listen, "go", "go", listen, "go"]
-    assert the_same(Ring, script, stored=False) == len(before) + 3
-
-
-def test_a_listener_that_prepares_events_ends_the_plans() -> None:
-    """From there on all events are the library's."""
-
-    def prepare(chart: StateChart[Any]) -> None:
-        listen(chart, Preparing)
-
-    assert the_same(Ring, ["go", prepare, "go", "go"], stored=False) == 1
-
-
-def test_a_listener_that_learns_more_and_joins_again_is_heard() -> None:
-    """The number of listeners is the same, what they listen to is not."""
-
-    def learn(chart: StateChart[Any]) -> None:
-        (listener,) = chart.active_listeners
-        listener.on_enter_b = lambda: note(chart, "entered b")
-        chart.add_listener(listener)
-
-    def again(chart: StateChart[Any]) -> None:
-        (listener,) = chart.active_listeners
-        listener.before_transition = lambda: note(chart, "before")
-        listener.before_go = lambda: note(chart, "before go")
-        chart.add_listener(listener)
-
-    script: list[Step] = [listen, "go", "go", learn, "go", "go", again, "go", "go"]
-    assert the_same(Ring, script, stored=False) == 6
-
-
-class Joins(StateChart):
-    """Adds a listener in the callbacks of each group."""
-
-    a = State(initial=True)
-    b = State()
-    go = a.to(b) | b.to(a)
-
-    def _join(self, group: str, where: str) -> str:
-        if group == where:
-            listen(self)
-        return group
-
-    def before_go(self, where: str = "") -> str:
-        return self._join("before", where)
-
-    def on_exit_a(self, where: str = "") -> str:
-        return self._join("exit", where)
-
-    def on_transition(self, where: str = "") -> str:
-        return self._join("on", where)
-
-    def on_enter_b(self, where: str = "") -> str:
-        return self._join("enter", where)
-
-
-@pytest.mark.parametrize("where", ["before", "exit", "on", "enter"])
-def test_a_listener_that_joins_in_a_callback_is_heard_in_what_follows(where: str) -> None:
-    """The groups that come later in the same microstep call it, as in the library.
-
-    The group that it joins while that is being called fails as there.
-    """
-    script: list[Step] = [("go", {"where": where}), "go", "go"]
-    assert the_same(Joins, script, stored=False) == len(script)
-
-
-class Patched(Ring):
-    """Has a callback of its own on the instance, made before its callbacks are looked for."""
-
-    def __init__(self, model: Any = None, **given: Any) -> None:
-        self.on_go = lambda event: f"own {event}"
-        super().__init__(model, **given)
-
-
-def test_a_callback_of_the_instance_is_the_one_that_is_called() -> None:
-    """Set before the callbacks are resolved it counts, set afterwards it does not."""
-
-    def patch(chart: Any) -> None:
-        chart.on_go = lambda: "later"
-        chart.on_enter_b = lambda: note(chart, "never")
-
-    assert the_same(Patched, ["go", patch, "go", "go"], stored=False) == 3
-
-
-def test_two_charts_of_a_class_call_their_own() -> None:
-    """Routes are shared by the class, callbacks are not."""
-    with_one, without = start(Ring), start(Ring)
-    listen(with_one)
-    for chart in (with_one, without, with_one, without):
-        chart.send("go")
-    assert sum("heard" in text for text in charts.log_of(with_one)) == 2
-    assert not any("heard" in text for text in charts.log_of(without))
-    assert taken_of(with_one) == taken_of(without) == 2
-
-
-def test_flags_are_read_when_they_matter() -> None:
-    """What is set on an instance between two events counts for the next one."""
-
-    def set_flags(chart: StateChart[Any]) -> None:
-        chart.atomic_configuration_update = True
-        chart.allow_event_without_transition = False
-
-    class Flagged(Ring):
-        def on_go(self) -> Any:
-            return self.current_state_value
-
-    script: list[Step] = ["go", "nothing", set_flags, "go", "nothing", "go"]
-    assert the_same(Flagged, script, stored=False) == 3
-
-
 # -- where plans are taken that look unlikely ------------------------------------------------------
 
 
@@ -545,6 +416,24 @@ class Below(Logged, StateChart):
     end = here.to(there)
 
 
+class Spawning(Logged, StateChart):
+    """Spawns into a state that it has left and entered again."""
+
+    a = State(initial=True, invoke=children(Below))
+    b = State()
+    go = a.to(b) | b.to(a)
+    more = a.to.itself(internal=True, on="spawn_one")
+
+    def spawn_one(self, name: str) -> None:
+        spawn(self, name)
+
+
+def test_a_state_that_is_entered_again_takes_children_again() -> None:
+    """What a state invoked ends when a plan leaves it, and begins when a plan enters it."""
+    script: list[Step] = [("more", {"name": "one"}), "go", "go", ("more", {"name": "two"}), "go"]
+    assert the_same(Spawning, script, plain=False) == 3
+
+
 class Invoking(Logged, StateChart):
     """Invokes a gate, a timeout and a child in its states."""
 
@@ -579,6 +468,95 @@ def test_a_delayed_event_takes_its_plan_when_it_is_due() -> None:
     chart.send("nothing")
     assert [state.id for state in chart.configuration] == ["a"]
     assert taken_of(chart) == 3
+
+
+# -- what the engine does besides ------------------------------------------------------------------
+
+
+def _begun_late(chart: Any) -> None:
+    """Mark a state as one whose invokes are to begin, as a former process may have left it."""
+    chart._engine.invokes.mark_for_invoke(type(chart).a)
+
+
+def _ended_early(chart: Any) -> None:
+    """Take what a state invoked for ended."""
+    for invoke in chart._engine.invokes.active.values():
+        invoke.terminated = invoke.cancelled = True
+
+
+class Shown(Invoking):
+    """Notes what is active of what its states invoke."""
+
+    def before_transition(self) -> None:
+        engine: Any = self._engine
+        note(self, f"active: {list(engine.invokes.active)}")
+
+
+@pytest.mark.parametrize(("act", "taken"), [(_begun_late, 1), (_ended_early, 2)])
+def test_what_is_left_to_begin_or_to_end_comes_first(
+    act: Callable[[StateChart[Any]], None], taken: int
+) -> None:
+    """Before the next event what is marked begins, and what has ended is forgotten."""
+    assert the_same(Shown, ["nothing", act, "go"], plain=False) == taken
+
+
+class Counting(StateChart):
+    """Notes the engine's own counts."""
+
+    a = State(initial=True)
+    b = State()
+    go = a.to(b) | b.to(a)
+
+    def on_go(self) -> tuple[int, int, int]:
+        engine: Any = self._engine
+        return engine._steps, engine._microstep_count, engine._macrostep_count
+
+
+def test_microsteps_and_macrosteps_are_counted() -> None:
+    """A callback finds the counts that it finds without plans."""
+    assert the_same(Counting, ["go", "nothing", "go"], plain=False) == 3
+
+
+class Whole(StateChart):
+    """Asks for all that there is, and for how much the engine remembers of it."""
+
+    a = State(initial=True)
+    b = State()
+    go = a.to(b) | b.to(a)
+
+    def on_go(self, n: int, **more: Any) -> tuple[int, int]:
+        engine: Any = self._engine
+        return more["event_data"].trigger_data.kwargs["n"], len(engine._cache)
+
+
+def test_what_is_made_for_one_event_is_forgotten_with_the_next() -> None:
+    """The library's cache of what callbacks get is as empty as it is without plans."""
+    plans, without = (play(Whole, [("go", {"n": n}) for n in range(9)], plans=on)
+                      for on in (True, False))  # fmt: skip
+    assert [step[0] for step in plans.seen[1:]] == [(n, 1) for n in range(9)]
+    assert [step[0][0] for step in without.seen[1:]] == list(range(9))  # type: ignore[index]  # pairs
+
+
+class Refuses(Logged, StateMachine):
+    """Raises in a callback what stands for an event that is not allowed."""
+
+    a = State(initial=True)
+    b = State()
+    go = a.to(b, on="send_two")
+    back = b.to(a)
+    refuse = b.to(a, on="not_allowed")
+
+    def send_two(self) -> None:
+        self.send("refuse")
+        self.send("back")
+
+    def not_allowed(self) -> None:
+        raise TransitionNotAllowed(None, self.configuration)
+
+
+def test_an_error_drops_the_events_behind_it_whatever_it_is() -> None:
+    """A callback's own error clears the queue, even the one that an event may raise without it."""
+    the_same(Refuses, ["go", "back", "go"], stored=False)
 
 
 # -- bounds and the switch -------------------------------------------------------------------------

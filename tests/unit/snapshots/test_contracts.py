@@ -310,6 +310,7 @@ def test_values_are_one_whatever_the_order_of_their_keys(
         OpenTransactionError("run-1", "/f"),
         NestedTransactionError("/f", ("acme", "home"), ("acme", "away")),
         OtherWorkspaceError("get 'a'", "/f", ("acme", "home"), ("acme", "away")),
+        LiveOccurrenceError("nightly", "r", "/f", is_elsewhere=True),
     ],
 )
 def test_errors_cross_processes_whole(error: Exception) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from snapshots import DecodeError
-from snapshots.layout import fold, unfold, unfold_effects
+from snapshots.layout import fold, unfold, unfold_blob
 
 RUN = "0199aaaa-bbbb-7ccc-8ddd-eeeeeeeeeeee"
 
@@ -97,15 +97,15 @@ FOLDED = fold([row(1), row(2, error={"type": "X", "message": ""})])
 def test_what_is_no_chunk_is_refused_by_its_place_and_run(damaged: Any) -> None:
     """Lengths that disagree, other types, names that nobody knows."""
     with pytest.raises(DecodeError, match=r"settled\[1\].*") as caught:
-        unfold_effects({"settled": [FOLDED, damaged], "effects": []}, "run-1")
+        unfold_blob({"settled": [FOLDED, damaged], "effects": []}, "run-1")
     assert "run-1" in str(caught.value)
 
 
 def test_settled_effects_come_before_the_open_ones() -> None:
     """And a blob without any is the same value."""
     value = {"settled": [FOLDED], "effects": [row(3)], "step": 1}
-    assert unfold_effects(value, None) == {
+    assert unfold_blob(value, None) == {
         "effects": [row(1), row(2, error={"type": "X", "message": ""}), row(3)],
         "step": 1,
     }
-    assert unfold_effects({"step": 1}, None) == {"step": 1}
+    assert unfold_blob({"step": 1}, None) == {"step": 1}

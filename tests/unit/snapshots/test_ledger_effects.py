@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from snapshots.codec import Codec
-from snapshots.layout import unfold_effects
+from snapshots.layout import unfold_blob
 from snapshots.ledgers.effects import EffectRow, Effects, whole
 from snapshots.limits import CHUNK_ROWS
 
@@ -42,7 +42,7 @@ def stored(ledger: Effects, codec: Codec) -> bytes:
 
 def rows_in(ledger: Effects, codec: Codec) -> list[dict[str, Any]]:
     """Return the rows that a blob holds of the ledger, in their order."""
-    value = unfold_effects(codec.decode(stored(ledger, codec)), None)
+    value = unfold_blob(codec.decode(stored(ledger, codec)), None)
     assert value["effects"] == ledger.as_value()
     return list(value["effects"])
 
@@ -220,7 +220,7 @@ def test_a_ledger_comes_back_byte_identical() -> None:
     for n in range(300):
         ledger.intend(row(n, "unknown" if n in (0, 70, 71, 200) else "done", path="c.1"))
         held = stored(ledger, codec)
-        again = Effects.of(unfold_effects(codec.decode(held), None)["effects"])
+        again = Effects.of(unfold_blob(codec.decode(held), None)["effects"])
         assert stored(again, codec) == held
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import apsw
 import pytest
 
-from snapshots import SqliteSnapshotStore, limits, open_store
+from snapshots import SqliteSnapshotStore, limits, mailbox, open_store
+from snapshots.storage.backends.sqlite import keyed
 from snapshots.store import reading, sqlite
 from snapshots.store.sqlite import KEEP_SHAPE
 
@@ -20,6 +21,9 @@ HOT = {
     "end in term": sqlite.END_IN_TERM,
     "mark": sqlite.MARK,
     "sweep": sqlite.SWEEP,
+    "swept": sqlite.SWEPT,
+    "swept mail": mailbox.SWEPT,
+    "swept values": keyed.SWEPT,
     "load": reading.LOAD,
     "live": reading.LIVE,
     "live at": reading.AT,

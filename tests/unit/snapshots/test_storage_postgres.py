@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -144,3 +145,32 @@ def test_without_the_extra_its_name_is_given(missing: str) -> None:
     )
     assert process.stderr == ""
     assert process.stdout.splitlines()[:2] == ["postgres 1", "postgres 1"]
+
+
+WITHOUT_LIBPQ = """
+from snapshots import ExtraNotInstalledError, open_storage, prepare_storage
+for use in (open_storage, prepare_storage):
+    try:
+        use("postgresql://host/db")
+    except ExtraNotInstalledError as error:
+        print(error)
+"""
+
+
+def test_a_driver_without_its_client_library_is_not_asked_for_again() -> None:
+    """The extra is installed: what is missing is said, and the driver's own words."""
+    process = subprocess.run(
+        [sys.executable, "-c", WITHOUT_LIBPQ],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=Path(__file__).parents[3],
+        env={**os.environ, "PSYCOPG_IMPL": "none of them"},
+    )
+    assert process.stderr == ""
+    said = process.stdout.splitlines()
+    assert len(said) == 2
+    for line in said:
+        assert "psycopg finds no client library" in line
+        assert "none of them" in line
+        assert "pip install" not in line

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,35 @@ def test_a_keyed_write_and_a_runs_first_save_commit_together(
             assert other.keyed.get(SCOPE, "a") is None
         assert other.keyed.get(SCOPE, "a") == b"1"
     assert store.load("run-1").blob == b"b"
+
+
+def test_a_second_handle_on_one_store_begins_no_transaction_inside_the_first(
+    store: SqliteSnapshotStore, storage: Backend
+) -> None:
+    """It would be a part of the first, and be taken back with it; calls of its own are one."""
+    other = open_storage(store)
+    with storage.transaction(SCOPE):
+        for one in (other, other.keyed, other.leases, other.carry):
+            with refused("NestedTransactionError"), one.transaction(SCOPE):
+                pass
+        other.keyed.put(SCOPE, "a", b"1")
+    with other.transaction(SCOPE):
+        assert storage.keyed.get(SCOPE, "a") == b"1"
+    assert not store.is_lent
+
+
+def test_a_second_handle_on_one_store_keeps_to_the_workspace_of_the_first(
+    store: SqliteSnapshotStore, storage: Backend
+) -> None:
+    """A call for another workspace is no part of the transaction, whichever handle makes it."""
+    other, elsewhere = open_storage(store), replace(SCOPE, workspace="other")
+    with storage.transaction(SCOPE):
+        with refused("OtherWorkspaceError"):
+            other.keyed.put(elsewhere, "a", b"1")
+        with refused("OtherWorkspaceError"):
+            other.keyed.get(elsewhere, "a")
+    other.keyed.put(elsewhere, "a", b"1")
+    assert storage.keyed.get(elsewhere, "a") == b"1"
 
 
 def test_a_keyed_write_and_a_runs_first_save_fail_together(
@@ -200,6 +230,33 @@ def test_an_address_of_another_kind_is_refused_without_being_shown() -> None:
     with pytest.raises(StorageError, match="expected memory:") as caught:
         open_storage("mysql://me:hush@host/db")
     assert "hush" not in repr(vars(caught.value))
+
+
+@pytest.mark.parametrize(
+    "address", ["sqlite:a.db", "sqlite:/a.db", "SQLite:a.db", "memory", "postgresql:/me:hush@host"]
+)
+def test_an_address_that_is_not_written_out_makes_no_file(
+    path: Path, monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    """It is refused like an unknown kind; a file of that name is given with its folder."""
+    monkeypatch.chdir(path.parent)
+    with pytest.raises(StorageError, match="expected memory:") as caught:
+        open_storage(address)
+    assert "hush" not in repr(vars(caught.value))
+    assert list(path.parent.iterdir()) == []
+
+
+def test_a_file_may_be_called_like_an_address(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With its folder before it, behind `sqlite:///`, or as a path."""
+    monkeypatch.chdir(path.parent)
+    for place in ("./sqlite:a.db", "sqlite:///memory", Path("postgres:b.db")):
+        with open_storage(place) as storage:
+            storage.keyed.put(SCOPE, "a", b"1")
+    assert sorted(each.name for each in path.parent.iterdir()) == [
+        "memory",
+        "postgres:b.db",
+        "sqlite:a.db",
+    ]
 
 
 def test_two_storages_in_memory_share_nothing() -> None:

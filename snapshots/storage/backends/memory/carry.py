@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from snapshots.errors import RevisionConflictError
-from snapshots.storage.rows import CarryRecord, check_payload
+from snapshots.storage.rows import CarryRecord, check_payload, check_whole
 from snapshots.storage.scopes import check_text
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ class MemoryCarryStates:
         """See `CarryStates.save`."""
         check_text(key, "a key")
         check_payload(payload, key)
+        check_whole("expected_revision", expected_revision)
         with self._rooms.working(scope, "save carry state") as room:
             stored: CarryRecord | None = room.table(CARRY).get((scope.workflow, key))
             actual = None if stored is None else stored.revision

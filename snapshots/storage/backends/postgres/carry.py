@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from snapshots.errors import RevisionConflictError
-from snapshots.storage.rows import CarryRecord, check_payload
+from snapshots.storage.rows import CarryRecord, check_payload, check_whole
 from snapshots.storage.scopes import check_text
 
 if TYPE_CHECKING:
@@ -75,6 +75,7 @@ class PostgresCarryStates:
         """See `CarryStates.save`."""
         place = _place(scope, key)
         check_payload(payload, key)
+        check_whole("expected_revision", expected_revision)
         values = {
             **place,
             "contract_version": contract_version,

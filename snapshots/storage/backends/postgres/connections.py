@@ -36,7 +36,8 @@ _MS_PER_S: Final = 1_000
 # Made for the transaction alone: the next one on this connection starts without them.
 _SETTINGS: Final = """
 select set_config('snapshots.tenant', %s, true), set_config('snapshots.workspace', %s, true),
-  set_config('lock_timeout', %s, true)"""
+  set_config('lock_timeout', %s, true),
+  set_config('idle_in_transaction_session_timeout', %s, true)"""
 _LOCK: Final = """
 select 1 from snapshots.workspaces where tenant = %s and workspace = %s for update"""
 _MAKE_LOCK: Final = """
@@ -210,7 +211,8 @@ class Connections:
 
         A server that was started anew has broken those that lay idle: each is thrown away.
         """
-        settings = (*workspace, f"{limits.WORKSPACE_WAIT_MS_MAX}ms")
+        bounds = (limits.WORKSPACE_WAIT_MS_MAX, limits.POSTGRES_SILENT_MS_MAX)
+        settings = (*workspace, *(f"{bound}ms" for bound in bounds))
         for left in reversed(range(limits.POSTGRES_CONNECTIONS_MAX + 1)):
             connection = self._pool.getconn()
             try:

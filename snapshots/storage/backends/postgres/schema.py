@@ -171,6 +171,8 @@ LEAST_KNOWN: Final[tuple[int, ...]] = (1, 1, 1)
 _LOCK_KEY: Final = 0x536E6170
 _OPEN: Final = "open"
 _LOCK: Final = "select pg_advisory_xact_lock(%s)"
+# A process that is frozen in the middle keeps the others out no longer than this.
+_BOUND: Final = "select set_config('idle_in_transaction_session_timeout', %s, true)"
 _ENCODING: Final = "select current_setting('server_encoding')"
 _HAS_STEPS: Final = """
 select 1 from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
@@ -187,6 +189,7 @@ create table if not exists snapshots.steps (
 _RECORD: Final = """
 insert into snapshots.steps (number, least_known, taken_ms)
 values (%s, %s, (extract(epoch from clock_timestamp()) * 1000)::bigint)"""
+_ROLE: Final = "select rolsuper or rolbypassrls from pg_catalog.pg_roles where rolname = %s"
 # The tables' names are known here, the role's is its administrator's.
 _GRANTS: Final[tuple[LiteralString, ...]] = (
     "grant usage on schema snapshots to {role}",
@@ -207,7 +210,7 @@ def prepare(
 
     To be run as the role that shall own the tables, from any number of processes at once: they
     take turns. Raises `StorageUnavailableError`, `NewerFileError`, `MigrationError` if the role
-    may not, and has then changed nothing.
+    may not, or if `role` is not there or no policy applies to it; it has then changed nothing.
     """
     path = shown(url)
     timeout_s = limits.POSTGRES_CONNECT_MS_MAX // 1_000
@@ -215,6 +218,8 @@ def prepare(
         translated("prepare", path),
         psycopg.connect(url, connect_timeout=timeout_s) as connection,
     ):
+        if role is not None:
+            _require_bound(connection, path, role)
         migrate(connection, path, steps, least_known)
         if role is not None:
             for statement in _GRANTS:
@@ -253,8 +258,21 @@ def migrate(
         raise NewerFileError(path, needed, len(steps))
 
 
+def _require_bound(connection: Connection, path: str, role: str) -> None:
+    """Raise `MigrationError` for a role that row-level security could never hold."""
+    row = connection.execute(_ROLE, (role,)).fetchone()
+    connection.rollback()  # what follows is a transaction by itself, of its own isolation
+    if row is None:
+        reason = f"there is no role {role!r}: expected the one that will open the storage; create"
+        raise MigrationError(path, f"{reason} it first, or leave role= out")
+    if row[0]:
+        reason = f"role {role!r} is a superuser or has BYPASSRLS, so that no policy applies to it"
+        raise MigrationError(path, f"{reason}: expected one that is bound by row-level security")
+
+
 def _take_steps(connection: Connection, steps: Steps, least_known: tuple[int, ...]) -> None:
     """Take what is missing: under a lock, since others may be doing the same."""
+    connection.execute(_BOUND, (f"{limits.POSTGRES_SILENT_MS_MAX}ms",))
     connection.execute(_LOCK, (_LOCK_KEY,))
     connection.execute(_MAKE_SCHEMA)
     connection.execute(_MAKE_STEPS)

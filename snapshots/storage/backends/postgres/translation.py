@@ -33,6 +33,12 @@ _UNREACHABLE: Final = (
     StorageUnavailableError,
     "see that the server runs and that the address is right; nothing of it was written",
 )
+_SILENT: Final = (
+    StorageUnavailableError,
+    "its transaction said nothing for so long that the server ended it, as of a process that is"
+    " frozen; nothing of it was written, and nothing that waits or computes for long belongs in"
+    " one",
+)
 _REFUSED_ENTRY: Final = (StorageError, "the server refused this role; look at its password")
 _FULL: Final = (StorageFullError, "nothing of it was written; make room and try again")
 _READ_ONLY: Final = (StorageReadOnlyError, "connect to a server that takes writes")
@@ -93,7 +99,7 @@ BY_STATE: Final[dict[str, Translation]] = {
     "25": _BUG,
     "25006": _READ_ONLY,
     "25P02": _SWALLOWED,
-    "25P03": _UNREACHABLE,
+    "25P03": _SILENT,
     "25P04": _UNREACHABLE,
     "26": _BUG,
     "27": _REFUSED,

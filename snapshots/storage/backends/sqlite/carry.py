@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from snapshots.errors import RevisionConflictError
-from snapshots.storage.rows import CarryRecord, check_payload
+from snapshots.storage.rows import CarryRecord, check_payload, check_whole
 from snapshots.storage.scopes import check_text
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ class SqliteCarryStates:
         """See `CarryStates.save`."""
         place = _place(scope, key)
         check_payload(payload, key)
+        check_whole("expected_revision", expected_revision)
         with self._file.writing(scope, f"save carry state {key!r}") as database:
             record = CarryRecord(
                 contract_version=contract_version,

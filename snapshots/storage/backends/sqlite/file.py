@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 
 class StorageFile:
-    """A store's own connection, for the thread that opened it.
+    """A store's own connection, for one thread at a time.
 
     A write is a part of whatever transaction is open on that connection, that of a run's save
-    included, and carries the store's term, if it holds one.
+    included, and carries the store's term, if it holds one. Of several such handles on one store
+    each knows whose transaction is open.
     """
 
     def __init__(self, store: SqliteSnapshotStore) -> None:
         """Use the file of `store`, which stays the store's to close."""
         self.store = store
         self.database: Database = store.database
-        self._workspace: tuple[str, str] | None = None
         self._is_closed = False
 
     @property
@@ -39,18 +39,17 @@ class StorageFile:
     def transaction(self, scope: Scope) -> Iterator[None]:
         """See `Transactions.transaction`; the whole file has one writer at a time."""
         asked = (scope.tenant, scope.workspace)
-        if self._workspace is not None:
-            raise NestedTransactionError(self.path, self._workspace, asked)
         self.require_usable("transaction")
+        store = self.store
+        if store.lent_for is not None:
+            raise NestedTransactionError(self.path, store.lent_for, asked)
         with self.database.writing("transaction"):
-            self.store.require_term()
-            was_lent, self.store.is_lent = self.store.is_lent, True
-            self._workspace = asked
+            store.require_term()
+            store.lend(asked)
             try:
                 yield
             finally:
-                self._workspace = None
-                self.store.is_lent = was_lent
+                store.lend(None)
 
     @contextmanager
     def writing(self, scope: Scope, operation: str) -> Iterator[Database]:
@@ -89,10 +88,13 @@ class StorageFile:
         return bool(self.database.connection.in_transaction)
 
     def require_usable(self, operation: str) -> None:
-        """Raise if this storage is closed, or the file, or if this process is a fork."""
+        """Raise if this storage is closed, or the file, or if this process is a fork.
+
+        And, as every call does, if another thread is in a transaction on the file's connection.
+        """
         if self._is_closed:
             raise StorageClosedError(operation, self.path)
-        self.database.require_usable(operation)
+        self.database.require_mine(operation)
 
     def close(self) -> None:
         """Let nothing more through this storage; a second time is harmless."""
@@ -100,6 +102,6 @@ class StorageFile:
 
     def _require_mine(self, scope: Scope, operation: str) -> None:
         self.require_usable(operation)
-        asked = (scope.tenant, scope.workspace)
-        if self._workspace not in (None, asked):
-            raise OtherWorkspaceError(operation, self.path, self._workspace, asked)
+        lent_for, asked = self.store.lent_for, (scope.tenant, scope.workspace)
+        if lent_for is not None and lent_for != asked:
+            raise OtherWorkspaceError(operation, self.path, lent_for, asked)
