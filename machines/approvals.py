@@ -2,8 +2,8 @@
 
 reviewing = State(invoke=approval("approve", "reject", correlation=ticket_key))
 
-Where its host looks after approvals (`Host(approvals=…)`), the key leads any process to the gate:
-`Approvals.decide(key, "approve")`. Elsewhere it is a gate like any other.
+Its host looks after approvals (`Host(approvals=…)`), and the key leads any process to the gate:
+`Approvals.decide(key, "approve")`. Without a host, in `open_run`, it is a gate like any other.
 """
 
 from __future__ import annotations
@@ -48,11 +48,7 @@ class ApprovalGate(Gate):
         chart, given = node.chart, self.correlation
         offered = {"machine": chart, "model": chart.model}
         key = bind(given, offered)() if callable(given) else given
-        try:
-            check_text(key, "a correlation key")
-        except InvalidKeyError as error:
-            hint = "give a text that tells this run from others"
-            raise DefinitionError(type(chart).__name__, str(error), hint) from error
+        _checked(key, type(chart).__name__)
         return {**Gate.describe(self, node, invoke), "approval": key}
 
 
@@ -67,11 +63,21 @@ def approval(
 
     `correlation` is the key, or a function of the `model` or the `machine` that gives it as the
     gate opens; it stands in the run's row from then on. The rest is as for `gate`. Raises
-    DefinitionError as that does.
+    DefinitionError as that does, and for a correlation that is neither.
     """
+    if not callable(correlation):
+        _checked(correlation, "approval")
     plain = gate(*events, key=key, meta=meta, model=model)
     given = {one.name: getattr(plain, one.name) for one in fields(plain) if one.init}
     return ApprovalGate(**given, correlation=correlation)
+
+
+def _checked(key: str, machine: str) -> None:
+    try:
+        check_text(key, "a correlation key")
+    except InvalidKeyError as error:
+        hint = "give a text that tells this run from others, or a function of the model"
+        raise DefinitionError(machine, str(error), hint) from error
 
 
 def opens_approvals(chart: type[StateChart[Any]]) -> bool:

@@ -148,7 +148,10 @@ class OpenGate:
 
 def open_gates(nodes: Iterable[Node]) -> list[OpenGate]:
     """Return the open gates of charts, in the order in which they opened, with their parameters."""
-    return [_listed(node, invoke, source.parameters(node)) for node, invoke, source in _open(nodes)]
+    return [
+        _listed(node, invoke, _source(node, invoke).parameters(node))
+        for node, invoke in _open(nodes)
+    ]
 
 
 def gate_for(run_id: str, nodes: Iterable[Node], name: str, event: str) -> tuple[OpenGate, Gate]:
@@ -157,19 +160,28 @@ def gate_for(run_id: str, nodes: Iterable[Node], name: str, event: str) -> tuple
     Raises AmbiguousGateError for a key under which charts of the run have several open, and
     GateClosedError if none is open or it does not take the event.
     """
-    gates = [(_listed(node, invoke, {}), source) for node, invoke, source in _open(nodes)]
-    named = [(one, source) for one, source in gates if name in (one.key, one.address)]
+    there = [*_open(nodes)]
+    # A gate's key ends its address: of the others nothing need be known, and there may be many.
+    close = [(node, invoke) for node, invoke in there if name.endswith(invoke.extra["key"])]
+    listed = [(_listed(node, invoke, {}), _source(node, invoke)) for node, invoke in close]
+    named = [(one, source) for one, source in listed if name in (one.key, one.address)]
     if len(named) > 1:
         exactly = [(one, source) for one, source in named if name == one.address]
         if len(exactly) != 1:
             raise AmbiguousGateError(run_id, name, event, tuple(one.address for one, _ in named))
         named = exactly
     if not named or event not in named[0][0].events:
-        raise GateClosedError(run_id, name, event, tuple(str(one) for one, _ in gates))
+        others = (_listed(node, invoke, {}) for node, invoke in there)
+        raise GateClosedError(run_id, name, event, tuple(map(str, others)))
     return named[0]
 
 
-def _open(nodes: Iterable[Node]) -> Iterator[tuple[Node, Invoke, Gate]]:
+def _source(node: Node, invoke: Invoke) -> Gate:
+    source: Gate = source_of(node.engine.invokes.callbacks(invoke.state)[invoke.index])
+    return source
+
+
+def _open(nodes: Iterable[Node]) -> Iterator[tuple[Node, Invoke]]:
     for node in nodes:
         invokes = node.engine.invokes
         keys: set[str] = set()
@@ -177,7 +189,7 @@ def _open(nodes: Iterable[Node]) -> Iterator[tuple[Node, Invoke, Gate]]:
             if invoke.kind != "gate" or not invoke.live or invoke.extra["key"] in keys:
                 continue  # a state that was entered again without being left has its gate once
             keys.add(invoke.extra["key"])
-            yield node, invoke, source_of(invokes.callbacks(invoke.state)[invoke.index])
+            yield node, invoke
 
 
 def _listed(

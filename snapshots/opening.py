@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from snapshots.storage.protocols import Backend
 
 _OPEN: Final = "open"
+_PREPARE: Final = "prepare"
 _MEMORY: Final = "memory:"
 _SQLITE: Final = "sqlite:///"
 _EXTRA: Final = "postgres"
@@ -109,7 +110,7 @@ def prepare_storage(url: str, *, role: str | None = None) -> None:
     `open_storage` does.
     """
     if not url.startswith(_POSTGRES):
-        raise StorageError("prepare", _shown(url), _UNPREPARED)
+        raise StorageError(_PREPARE, _shown(url), _UNPREPARED)
     try:
         from snapshots.storage.backends.postgres import prepare  # noqa: PLC0415 - an extra
     except ImportError as error:

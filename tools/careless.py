@@ -5,7 +5,7 @@
 What is wrong, by scenario: every effect is declared idempotent (`checkout`); the pool has what it
 works in the memory of its process alone (`pool`); a job is posted anew by each process that wants
 to follow it (`reattach`); everybody who answers a gate is told that he was first (`approval`);
-the others forget what lies beside the runs (see `tools.careless_state`).
+the others forget what lies beside the runs, or do it again (see `tools.careless_state`).
 """
 
 from __future__ import annotations
@@ -97,12 +97,16 @@ WRONGS: dict[str, Callable[[], None]] = {
     "approval": tell_everybody_yes,
     **{
         scenario: partial(beside_the_runs, scenario)
-        for scenario in ("incident", "triage", "etl", "poll", "sentinel")
+        for scenario in (
+            *("incident", "triage", "etl", "poll", "sentinel"),
+            *("approvals", "carry"),
+        )
     },
 }
 
 if __name__ == "__main__":
     WRONGS[sys.argv[2]]()
-    from machines.demo.orchestrator import main
+    from machines.demo.orchestrator import World, main
+    from tools.scenarios.hosted import APPROVALS, HOSTED
 
-    main(sys.argv[1:])
+    main(sys.argv[1:], World(hosted=HOSTED, approvals=APPROVALS))

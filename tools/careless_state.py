@@ -2,7 +2,9 @@
 
 What is wrong, by scenario: an alert that repeats opens another incident (`incident`); whoever
 decided is forgotten (`triage`); each load has a lock of its own (`etl`); no item was ever seen
-(`poll`); nothing is carried from wake to wake (`sentinel`).
+(`poll`); nothing is carried from wake to wake (`sentinel`); what a decision leads to is begun each
+time that it is looked at, and it is looked at twice (`approvals`); a save writes over whatever is
+there (`carry`).
 """
 
 from __future__ import annotations
@@ -10,7 +12,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from machines.charts import incident, triage
+from machines.host import approving
+from snapshots.clock import SystemClock
 from snapshots.identifiers import new_run_id
+from snapshots.storage.approvals import CONTINUED, Approvals, Decision
 from snapshots.storage.carry import CarryState
 from snapshots.storage.state import StateStore
 
@@ -64,10 +69,38 @@ def carry_nothing() -> None:
     CarryState.load = lambda *_: None  # type: ignore[method-assign]  # see above
 
 
+def begin_again() -> None:
+    """Begin a run of its own whenever a decision is found, and settle it the second time."""
+    settle, begun = Approvals.settle, set[str]()
+
+    def settle_later(approvals: Approvals, decision: Decision, outcome: str) -> Decision:
+        is_first = outcome.startswith(CONTINUED) and decision.key not in begun
+        begun.add(decision.key)
+        return decision if is_first else settle(approvals, decision, outcome)
+
+    Approvals.settle = settle_later  # type: ignore[method-assign]  # see above
+    vars(approving).update(run_after=lambda *_: new_run_id(SystemClock()))
+
+
+def write_over() -> None:
+    """Save over whatever revision is there."""
+    save = CarryState.save
+
+    def save_anyway(carry: CarryState, key: str, value: Any, *, expected_revision: int) -> int:
+        del expected_revision
+        there = carry.load(key)
+        revision = there.revision if there is not None else 0
+        return save(carry, key, value, expected_revision=revision)
+
+    CarryState.save = save_anyway  # type: ignore[method-assign]  # see above
+
+
 WRONGS = {
     "incident": page_again,
     "triage": forget_who,
     "etl": lock_oneself,
     "poll": forget_items,
     "sentinel": carry_nothing,
+    "approvals": begin_again,
+    "carry": write_over,
 }

@@ -1,6 +1,10 @@
 """Kill the demo's orchestrator very often, and count: the demo's loop without the show.
 
     python tools/crash.py --scenario pool --kills 100 --seed 1 [--runs N] [--keep DIR] [--control]
+    python tools/crash.py --all --kills 200 --seed 11
+
+The moments are drawn: some kills come behind something that is heard, some at a named point (see
+`tools/points.py`). `--all` shares the kills among all scenarios.
 
 Exit code 1 if anything acknowledged was lost, anything that may happen once happened twice, any
 run is stuck, or any other claim does not hold. `--control` runs a careless orchestrator instead
@@ -20,13 +24,25 @@ from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from machines.demo.killer import FILE, ORCHESTRATOR, Progress, Siege
-from machines.demo.scenarios import SCENARIOS
+from machines.demo.killer import FILE, Progress, Siege
+from machines.demo.results import LOST, REPEATED, STUCK, TWISTED
+from tools.points import POINTS
+from tools.scenarios import SCENARIOS
 
 if TYPE_CHECKING:
     from machines.demo.results import Result
+    from machines.demo.scenario import Scenario
 
 CARELESS = "tools.careless"
+POINTED = "tools.points"
+WORDS = {
+    LOST.text: "lost",
+    REPEATED.text: "repeated",
+    TWISTED.text: "repeated",
+    STUCK.text: "stuck",
+}
+"""In which word of the last line a claim's faults are counted."""
+OTHERWISE = "otherwise wrong"
 
 
 def report(result: Result) -> list[str]:
@@ -73,10 +89,49 @@ def judge(result: Result, *, control: bool) -> int:
     return 0 if any(check.claim == wanted and check.found for check in result.checks) else 1
 
 
+def shares(kills: int, scenarios: int) -> list[int]:
+    """Return how many of the kills each scenario has, as equal as can be."""
+    return [kills // scenarios + (number < kills % scenarios) for number in range(scenarios)]
+
+
+def sum_up(results: list[Result]) -> str:
+    """Return the last line about several scenarios."""
+    found: Counter[str] = Counter()
+    for result in results:
+        for check in result.checks:
+            found[WORDS.get(check.claim, OTHERWISE)] += len(check.found)
+    kills = sum(result.kills for result in results)
+    words = ", ".join(f"{found[word]} {word}" for word in ("lost", "repeated", "stuck", OTHERWISE))
+    return f"all: {kills} kills in {len(results)} scenarios: {words}"
+
+
+def lay(scenario: Scenario, folder: Path, kills: int, options: argparse.Namespace) -> Result:
+    """Run one scenario's loop."""
+
+    def tell(progress: Progress) -> None:
+        if options.verbose:
+            print(progress.text, flush=True)
+
+    siege = Siege(
+        scenario=scenario,
+        folder=folder,
+        kills=kills,
+        # Enough that each life of the orchestrator has something under way.
+        runs=options.runs or max(scenario.runs_default, round(kills / scenario.kills_per_run)),
+        seed=options.seed,
+        orchestrator=CARELESS if options.control else POINTED,
+        points=() if options.control else POINTS,
+        verify=True,
+        observe=tell,
+    )
+    return siege.lay()
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the loop as the command line says."""
     parser = argparse.ArgumentParser(prog="tools/crash.py", description="Count what kills lose.")
     parser.add_argument("--scenario", choices=[*SCENARIOS], default="checkout")
+    parser.add_argument("--all", action="store_true", help="every scenario, the kills shared")
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--runs", type=int, help="default: enough for the kills")
@@ -84,32 +139,25 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--control", action="store_true", help="see a wrong one found")
     parser.add_argument("--verbose", action="store_true", help="tell each step")
     options = parser.parse_args(arguments)
-    if options.keep is not None and (options.keep / FILE).exists():
+    names = [*SCENARIOS] if options.all else [options.scenario]
+    if options.keep is not None and any(options.keep.rglob(FILE)):
         parser.error(f"{str(options.keep)!r} already holds {FILE!r}: name a folder that is new")
+    if options.all and options.kills < len(names):
+        parser.error(f"--all needs a kill for each of the {len(names)} scenarios")
+    results: list[Result] = []
 
-    def tell(progress: Progress) -> None:
-        if options.verbose:
-            print(progress.text, flush=True)
-
-    scenario = SCENARIOS[options.scenario]
     with ExitStack() as folders:
-        folder = options.keep or Path(folders.enter_context(tempfile.TemporaryDirectory()))
-        folder.mkdir(parents=True, exist_ok=True)
-        siege = Siege(
-            scenario=scenario,
-            folder=folder,
-            kills=options.kills,
-            # Enough that each life of the orchestrator has something under way.
-            runs=options.runs
-            or max(scenario.runs_default, round(options.kills / scenario.kills_per_run)),
-            seed=options.seed,
-            orchestrator=CARELESS if options.control else ORCHESTRATOR,
-            verify=True,
-            observe=tell,
-        )
-        result = siege.lay()
-    print("\n".join(report(result)))
-    return judge(result, control=options.control)
+        kept = options.keep or Path(folders.enter_context(tempfile.TemporaryDirectory()))
+        for name, kills in zip(names, shares(options.kills, len(names)), strict=True):
+            folder = kept / name if options.all else kept
+            folder.mkdir(parents=True, exist_ok=True)
+            results.append(lay(SCENARIOS[name], folder, kills, options))
+            if options.all:
+                print(f"-- {name}")
+            print("\n".join(report(results[-1])), flush=True)
+    if options.all:
+        print(sum_up(results))
+    return max(judge(result, control=options.control) for result in results)
 
 
 if __name__ == "__main__":

@@ -78,7 +78,11 @@ def _grow_node(node: Node, machine: Machine, value: Value) -> None:
     for stored in value.get("timers", ()):
         tree.timers.add(grow_timer({"node": node.path, **stored}))
     check_configuration(node, machine)
-    for key, stored in value.get("children", {}).items():
+    # In the blob they lie where there was room; they were made in the order of their invocations.
+    order = {invoke: place for place, invoke in enumerate(engine.invokes.active)}
+    children = value.get("children", {})
+    for key in sorted(children, key=lambda invoke: order.get(invoke, 0)):
+        stored = children[key]
         invoke = engine.invokes.active[key]
         child = new_node(tree, _child_class(node, invoke, stored), node, key)
         node.children[key] = child

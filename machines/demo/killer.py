@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from machines.charts.service import find
 from machines.demo.limits import LOOK_S, PERSON_S, REST_S_MAX, STUCK_S
 from machines.demo.log import Log
-from machines.demo.moments import Moment, Watch, draw_moments
+from machines.demo.moments import OPENING, Moment, Occasion, Watch, draw_moments
 from machines.demo.outsiders import Outsiders, Verdict, plan_runs
 from machines.demo.processes import Process
 from machines.demo.results import Result, judged, run_results
@@ -50,7 +50,8 @@ class Siege:
     """What is to be done: `kills` kills, over the lives of `runs` runs, as `seed` draws them.
 
     `scenario` says what happens meanwhile. `folder` takes the files. `orchestrator` is the module
-    that is run and killed; `verify` has it compare every save with a full capture.
+    that is run and killed; `verify` has it compare every save with a full capture. `points` are
+    places in it at which it can be told to stand still, to be killed there.
     """
 
     scenario: Scenario
@@ -59,6 +60,7 @@ class Siege:
     runs: int
     seed: int
     orchestrator: str = ORCHESTRATOR
+    points: tuple[Occasion, ...] = ()
     verify: bool = False
     observe: Callable[[Progress], None] = field(default=lambda _: None)
 
@@ -124,13 +126,14 @@ class _Loop:
         """Kill as often as asked, then let everything finish."""
         self._spare = self._orchestrator()
         self._meet_the_outside()
-        draws = draw_moments(self._siege.seed, self._siege.scenario.occasions)
-        for life in range(self._siege.kills):
-            self._begin_life(life)
+        siege = self._siege
+        draws = draw_moments(siege.seed, (*siege.scenario.occasions, *siege.points))
+        for life in range(siege.kills):
             moment = next(draws)
+            self._begin_life(life, moment.opening)
             why = self._live(Watch(moment, time.monotonic()))
             self._bury(moment, why)
-        self._begin_life(self._siege.kills)
+        self._begin_life(siege.kills, OPENING)
         self._live(Watch(None, time.monotonic()))
         self._finish()
         return self._result()
@@ -147,7 +150,7 @@ class _Loop:
         self._bystanders = self._siege.scenario.bystanders(field)
         self._processes.callback(self._bystanders.close)
 
-    def _begin_life(self, life: int) -> None:
+    def _begin_life(self, life: int, opening: dict[str, Any]) -> None:
         """Have the spare open the file, and another one get ready."""
         assert self._spare is not None
         lives = self._siege.kills + 1
@@ -155,7 +158,7 @@ class _Loop:
         self._victim = self._spare
         self._spare = self._orchestrator() if life + 1 < lives else None
         self._victim.wait_for("standing by")
-        self._victim.say({"do": "open"})
+        self._victim.say(opening)
         self._is_open = False
         self._life_s = self._news_s = time.monotonic()
 
@@ -201,9 +204,8 @@ class _Loop:
             self._learn(self._witness.read(self._runs))
 
     def _is_over(self) -> bool:
-        planned = len(self._outsiders.plan)
-        ended = sum(status != "live" for status in self._statuses.values())
-        return ended == planned and self._outsiders.is_idle and self._bystanders.is_idle
+        has_ended = all(self._statuses.get(run, "live") != "live" for run in self._runs)
+        return has_ended and self._outsiders.is_idle and self._bystanders.is_idle
 
     def _is_stuck(self, watch: Watch) -> bool:
         """Whether nothing moves any more, or only in circles, although nobody kills."""
@@ -269,6 +271,9 @@ class _Loop:
 
     def _take_save(self, line: dict[str, Any]) -> None:
         run = line["run"]
+        if run not in self._runs:
+            # Nobody planned it: a run that another one, or a decision, has led to.
+            self._runs.append(run)
         self._news_s = time.monotonic()
         self._witness.take_save(line)
         self._outsiders.see_gates(run, ((key, event) for key, event in line["gates"]))

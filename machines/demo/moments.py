@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 PATIENT_SHARE: Final = 0.5
+OPENING: Final = {"do": "open"}
+"""What the last orchestrator is told, which nobody kills."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +29,8 @@ class Occasion:
     nth_max: int = 1
     is_always_told: bool = False
     """Whether it is told before every command was answered, so that no patience is needed."""
+    is_point: bool = False
+    """Whether the orchestrator itself stands still there, as the moment's line asks it to."""
 
 
 def occasions(server: str, *more: Occasion) -> tuple[Occasion, ...]:
@@ -85,6 +89,13 @@ class Moment:
     An impatient kill mostly hits work that a restart has begun again; if all were like that, the
     runs would hardly get on between two kills.
     """
+
+    @property
+    def opening(self) -> dict[str, Any]:
+        """What the orchestrator is told so that it opens the file."""
+        if not self.occasion.is_point:
+            return OPENING
+        return {**OPENING, "stand": [self.occasion.at, self.nth]}
 
 
 def draw_moments(seed: int, known: Sequence[Occasion]) -> Iterator[Moment]:

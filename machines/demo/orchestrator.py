@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from machines import TAKEN, Host
@@ -23,14 +24,24 @@ from snapshots.codec import load
 from snapshots.errors import SnapshotsError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
+    from machines import Machine
     from machines.definition import Chart
     from machines.run.run import Run
     from snapshots.storage import Scope
 
 ANSWER_S: Final = (0.0, 0.004, 0.02)
 """How long answers are on their way, in turn."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """What there is to host, by scenario, and what is done with the command that opens the file."""
+
+    hosted: Mapping[str, tuple[Machine, ...]] = field(default_factory=lambda: HOSTED)
+    approvals: Mapping[str, Scope] = field(default_factory=lambda: APPROVALS)
+    prepare: Callable[[dict[str, Any]], object] = lambda _: None
 
 
 class AnnouncingHost(Host):
@@ -107,16 +118,16 @@ async def _do(host: Host, verb: str, run: str, command: dict[str, Any]) -> Any:
     return await host.resolve(run, command["effect"], **command["verdict"])
 
 
-async def serve(path: str, scenario: str, *, verify: bool) -> None:
+async def serve(path: str, scenario: str, world: World, *, verify: bool) -> None:
     """Stand by, open the file when told to, obey until told to stop."""
     commands: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
     loop = asyncio.get_running_loop()
     listen(lambda line: loop.call_soon_threadsafe(commands.put_nowait, line))
     tell({"at": "standing by"})
-    await commands.get()
+    world.prepare(await commands.get())
     tell({"at": "opening"})
     opened = AnnouncingHost(
-        path, HOSTED[scenario], verify=verify, approvals=APPROVALS.get(scenario)
+        path, world.hosted[scenario], verify=verify, approvals=world.approvals.get(scenario)
     )
     async with opened as host, asyncio.TaskGroup() as tasks:
         report = host.report
@@ -139,10 +150,10 @@ async def _answer(host: Host, command: dict[str, Any]) -> None:
     tell(answer)
 
 
-def main(arguments: list[str]) -> None:
+def main(arguments: list[str], world: World | None = None) -> None:
     """Run a host for the file and the scenario that are named; `--verify` checks every save."""
     file, scenario = arguments[:2]
-    asyncio.run(serve(file, scenario, verify="--verify" in arguments))
+    asyncio.run(serve(file, scenario, world or World(), verify="--verify" in arguments))
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ from snapshots.errors import (
     StorageError,
 )
 from snapshots.storage.approvals import CONTINUED, RECORDED, REFUSED, TAKEN
-from snapshots.storage.refusals import ApprovalTakenError
+from snapshots.storage.refusals import ApprovalTakenError, UnaddressedDecisionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -74,6 +74,8 @@ class ApprovalRoom(Mailroom):
         self._refused: set[str] = set()
         self._deciding: dict[str, str | None] = {}
         """Keys that a decision is being taken about, and the token of the opening that it is of."""
+        self._unaddressed: set[str] = set()
+        """Keys of decisions that are for the storage's own file, where this host has another."""
         self._patience = Patience(APPROVAL_RETRY_S_MAX)
 
     # -- which runs have changed ------------------------------------------------------------------
@@ -138,6 +140,7 @@ class ApprovalRoom(Mailroom):
             if mine and is_free and self._patience.is_over(decision.key, now_s):
                 self._deciding[decision.key] = decision.token
                 deciding.create_task(self._decide_one(approvals, decision))
+        self._tell_unaddressed(approvals.file, unsettled)
         if is_first:
             await self._find_announced(approvals)
         await self._withdraw(approvals)
@@ -147,6 +150,15 @@ class ApprovalRoom(Mailroom):
             if new is not None and self._deciding.get(new.key) in (None, token):
                 await self._announce(approvals, new)
         return True
+
+    def _tell_unaddressed(self, file: str, unsettled: list[Decision]) -> None:
+        """Tell of decisions that are to begin a run and name no file: maybe nobody takes them."""
+        found = {one.key: one for one in unsettled if file and one.token and one.file == ""}
+        for key in self._unaddressed - found.keys():
+            self.unapproved.pop(key, None)
+        for key in found.keys() - self._unaddressed:
+            self.unapproved[key] = UnaddressedDecisionError(key, found[key].event)
+        self._unaddressed = set(found)
 
     async def _write(self, approvals: Approvals, work: Callable[[], T]) -> T:
         """Write to the storage, for as long as the file is this host's."""

@@ -15,6 +15,7 @@ from machines.errors import (
 from machines.host.alarm import Alarm
 from machines.host.approving import ApprovalRoom
 from machines.host.boot import boot
+from machines.host.options import require_approvals, require_storage
 from machines.host.passing import checked
 from machines.host.sweeping import in_slices
 from machines.host.workshop import Workshop
@@ -63,7 +64,7 @@ class Host(ApprovalRoom):
 
     `storage` is what the work of its runs has beside them (`machines.state`): one of the
     caller's, who closes it, else the runs' own file. `approvals` is the scope in it whose
-    decisions are taken to the gates of its runs; without one, none are.
+    decisions are taken to the gates of its runs: machines that wait for approvals need one.
 
     Making one raises DefinitionError and HostOptionError; opening raises HostLockedError, and what
     `snapshots.open_store` raises.
@@ -83,6 +84,8 @@ class Host(ApprovalRoom):
         approvals: Scope | None = None,
     ) -> None:
         known, time = by_name(machines), clock or SystemClock()
+        require_storage(storage)
+        require_approvals(approvals, known.values())
         super().__init__(os.fspath(path), known, time, verify=verify)
         self._passing.runs_max = checked(resident_max)
         self._take_over = take_over

@@ -14,7 +14,7 @@ import sys
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from snapshots.codec.classes import base_of, slots_of
+from snapshots.codec.classes import base_of, slots_of, stored_name
 from snapshots.codec.trails import MalformedError, RefusedError, shown
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class Anatomy:
         missing = [name for name in self.fields if name not in named and name not in omit]
         others = sorted(named - self.declared)
         if missing or others:
-            raise MalformedError(reason=_misfit(missing, others))
+            raise MalformedError(reason=_misfit(self.cls, missing, others))
         if len(named) < len(found) + len(unset) or not self.declared.isdisjoint(
             sections.get("extra", ())
         ):
@@ -164,7 +164,7 @@ class Anatomy:
         elif self.has_dict:
             self._own(value)[name] = part
         else:
-            raise MalformedError(reason=_misfit([], [name]))
+            raise MalformedError(reason=_misfit(self.cls, [], [name]))
 
 
 class NamedTupleAnatomy(Anatomy):
@@ -272,8 +272,11 @@ def _read(value: object, name: str, found: dict[str, Any]) -> bool:
     return True
 
 
-def _misfit(missing: list[str], surplus: list[str]) -> str:
+def _misfit(cls: type, missing: list[str], surplus: list[str]) -> str:
     told = [f"no {', '.join(missing)}"] if missing else []
     if surplus:
         told.append(f"a surplus of {', '.join(map(shown, surplus))}")
-    return f"its fields changed: there is {' and '.join(told)}; migrate what is stored"
+    return (
+        f"the fields of {shown(stored_name(cls))} changed: there is {' and '.join(told)}; register"
+        " the class that wrote it under that name, and give the new one a name of its own"
+    )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from snapshots.layout.joining import member
 from snapshots.layout.places import BLANK, COMMA, Place, Room, laid_out, roomy
-from snapshots.limits import PAGE_BYTES
+from snapshots.limits import KIB, PAGE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _LINK_BYTES: Final = 4
 _OVERFLOW_BYTES: Final = PAGE_BYTES - _LINK_BYTES
 """What each page behind the first holds of a long row (SQLite's file format, 1.6)."""
-_LOCAL_BYTES_MIN: Final = (PAGE_BYTES - 12) * 32 // 255 - 23
+_HEAP_BYTES_MIN: Final = 64 * KIB
 _LOCAL_BYTES_MAX: Final = PAGE_BYTES - 35
 _LOCAL_BYTES: Final = _LOCAL_BYTES_MAX - 21
 """How much of a row shall lie in the page of its other columns: nearly all that can."""
@@ -273,6 +273,7 @@ class Canvas:
         parts += (b" " * (_OVERFLOW_BYTES - over), b"}")
         self._former = self.blob
         self.blob = bytearray().join(parts)
+        _keep_heap(len(self.blob))
         self._is_laid_out = True
 
     def _lay_out_cold(self, parts: list[bytes], members: Mapping[str, bytes]) -> int:
@@ -301,3 +302,14 @@ class Canvas:
         parts.append(text)
         self._span = at, len(text)
         return len(text)
+
+
+def _keep_heap(size: int) -> None:
+    """Have malloc keep what the statements of this process take for a blob, and give back again.
+
+    By default glibc returns memory beyond twice the largest piece freed so far: what SQLite copies
+    of a long blob is just that, and faulting its pages in anew made a save of 1 MB three times as
+    long. Freeing a larger piece once moves that bound, up to 64 MiB.
+    """
+    if size > _HEAP_BYTES_MIN:
+        bytearray(4 * size)

@@ -19,6 +19,7 @@ from snapshots.storage.refusals import (
     ApprovalTakenError,
     DecisionRefusedError,
     LiveOccurrenceError,
+    UnaddressedDecisionError,
 )
 from snapshots.storage.rows import CarryRecord, KeyedEntry, Lease, StorageStats
 from snapshots.storage.scopes import Scope
@@ -64,6 +65,7 @@ __all__ = [
     "Scope",
     "StateStore",
     "StorageStats",
+    "UnaddressedDecisionError",
     "Workspace",
     "Workspaces",
 ]

@@ -15,15 +15,12 @@ approvals.decide("ticket-17", "approve", by="ann", data={"note": "fine"})
 from __future__ import annotations
 
 import builtins
-import os
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from snapshots.clock import SystemClock
 from snapshots.codec import persistent
-from snapshots.database.places import MEMORY, absolute
 from snapshots.errors import DecodeError
 from snapshots.limits import DECIDED_TTL_MS, LIST_ROWS_MAX
 from snapshots.storage.refusals import (
@@ -32,8 +29,12 @@ from snapshots.storage.refusals import (
     ApprovalTakenError,
     DecisionRefusedError,
 )
+from snapshots.storage.requesting import as_its_host_has_it, require_names, several
 
 if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping
+
     from snapshots.clock import Clock
     from snapshots.storage.state import StateStore
     from snapshots.storage.values import Values
@@ -116,7 +117,7 @@ class Approvals:
         decided_ttl_ms: int | None = DECIDED_TTL_MS,
     ) -> None:
         self.state = state
-        self.file = _as_its_host_has_it(file)
+        self.file = as_its_host_has_it(file)
         self._clock = clock or SystemClock()
         self._ttl_ms = decided_ttl_ms
         self._open: Values = state.part("approval", Approval, Continuation)
@@ -188,7 +189,7 @@ class Approvals:
         the key has another open approval, TypeError or ValueError for events that nobody could
         decide, or an `on_decision` that is for none of them.
         """
-        named, following = _several(events), dict(on_decision or {})
+        named, following = several(events), dict(on_decision or {})
         _require_continuations(following, named)
         asked = Approval(
             key=key,
@@ -232,7 +233,7 @@ class Approvals:
         Raises AlreadyDecidedError, ApprovalNotFoundError, DecisionRefusedError for an event that
         the approval does not take, TypeError for data that is no mapping from texts.
         """
-        _require_names(data)
+        require_names(data)
         made = Decision(
             key=key,
             token=None,
@@ -361,21 +362,6 @@ def _is_refused(decision: Decision) -> bool:
     return decision.outcome is not None and decision.outcome.startswith(REFUSED)
 
 
-def _several(events: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the events that decide, or raise TypeError or ValueError."""
-    if isinstance(events, str):
-        message = f"events={events!r}: expected a tuple of texts, ({events!r},) for a single one"
-        raise TypeError(message)
-    named = tuple(events)
-    if not named:
-        message = "events=(): expected at least one, since nobody could decide else"
-        raise ValueError(message)
-    if not all(isinstance(event, str) and event for event in named):
-        message = f"events={named!r}: expected texts"
-        raise TypeError(message)
-    return named
-
-
 def _require_continuations(following: Mapping[str, Any], events: tuple[str, ...]) -> None:
     strange = [event for event in following if event not in events]
     if strange:
@@ -385,27 +371,3 @@ def _require_continuations(following: Mapping[str, Any], events: tuple[str, ...]
         if not isinstance(one, Continuation):
             message = f"on_decision[{event!r}] is a {type(one).__name__}: expected a Continuation"
             raise TypeError(message)
-
-
-def _require_names(data: Any) -> None:
-    if data is None:
-        return
-    if not isinstance(data, Mapping):
-        message = f"data is a {type(data).__name__}: expected a mapping from names to values"
-        raise TypeError(message)
-    for name in data:
-        if not isinstance(name, str):
-            message = f"data has {name!r} for a name: expected texts"
-            raise TypeError(message)
-
-
-def _as_its_host_has_it(file: str | os.PathLike[str]) -> str:
-    """Return a file's path with its links resolved, as whoever opens it has it.
-
-    What is not here is another machine's, and a store in memory has a name of its own.
-    """
-    text = os.fspath(file)
-    is_here = not os.path.isabs(text) or os.path.exists(text)  # noqa: PTH110, PTH117 - on text
-    if not text or text.startswith(MEMORY) or not is_here:
-        return text
-    return absolute(text)

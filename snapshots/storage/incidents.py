@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import builtins
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from snapshots.limits import LIST_ROWS_MAX
 
 if TYPE_CHECKING:
+    import builtins
+
     from snapshots.storage.values import Values
 
 

@@ -6,7 +6,7 @@ SnapshotsError
 │   └── ApprovalTakenError · AlreadyDecidedError · LiveOccurrenceError
 ├── NotFoundError
 │   └── ApprovalNotFoundError
-└── DecisionRefusedError
+└── DecisionRefusedError · UnaddressedDecisionError
 ```
 """
 
@@ -73,6 +73,23 @@ class DecisionRefusedError(SnapshotsError):
         super().__init__(f"approval {key!r} takes no {event!r}: expected one of {listed}")
 
 
+class UnaddressedDecisionError(SnapshotsError):
+    """A decision that is to begin a run, and whose approval says no file of runs.
+
+    It waits for the host whose own file the storage is, and no other host takes it. Fields: `key`;
+    `event` that was decided.
+    """
+
+    def __init__(self, key: str, event: str) -> None:
+        self.key = key
+        self.event = event
+        super().__init__(
+            f"{event!r} about {key!r} is to begin a run, and its approval names no file of runs:"
+            " expected one where the storage is not such a file itself; request it with"
+            " Approvals(state, file=…)"
+        )
+
+
 class LiveOccurrenceError(ConflictError):
     """A schedule has a live occurrence, and may have no second one.
 
@@ -88,11 +105,8 @@ class LiveOccurrenceError(ConflictError):
         self.run_id = run_id
         self.file = file
         self.is_elsewhere = is_elsewhere
-        if is_elsewhere:
-            has = "is held by an occurrence of another file"
-            hint = "it gives the schedule back by invoking release() before its end"
-        else:
-            has, hint = "has a live occurrence", "wait for its end, or cancel it"
+        hint = "; from another file its end is seen only if it invokes release() before"
         super().__init__(
-            f"schedule {schedule!r} {has}, run {run_id!r} of {file!r}: expected none; {hint}"
+            f"schedule {schedule!r} has a live occurrence, run {run_id!r} of {file!r}: expected"
+            f" none; wait for its end, or cancel it{hint if is_elsewhere else ''}"
         )

@@ -196,8 +196,9 @@ async def test_wakes_of_runs_in_memory_are_told_apart(
     async with in_memory() as here, in_memory() as there:
         first = await schedule.start(here, Nightly)
         await until(lambda: here._resident[first].at_rest)
-        with pytest.raises(LiveOccurrenceError):
+        with pytest.raises(LiveOccurrenceError, match=r"invokes release\(\)") as caught:
             await schedule.start(there, Nightly)
+        assert caught.value.is_elsewhere
         for keeper in (here, there):
             second = await keeper.start(Nightly)
             await until(lambda keeper=keeper, second=second: not keeper.is_live(second))

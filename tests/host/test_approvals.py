@@ -17,7 +17,7 @@ from statemachine import State, StateChart
 
 from machines import Host, Machine, children, gate, spawn
 from machines.approvals import approval
-from machines.errors import DefinitionError
+from machines.errors import DefinitionError, HostOptionError
 from machines.host import approving
 from machines.host.patience import Patience
 from machines.state import approvals_of
@@ -29,8 +29,10 @@ from snapshots.storage.refusals import (
     AlreadyDecidedError,
     ApprovalNotFoundError,
     ApprovalTakenError,
+    UnaddressedDecisionError,
 )
 from snapshots.storage.state import StateStore
+from tests.host.charts import Door
 from tests.host.lives import ROOT
 from tests.host.world import Disk, World, at_rest, ended, resident, settled, until
 
@@ -203,16 +205,38 @@ async def test_what_waits_is_found_after_a_restart(world: World) -> None:
         assert other not in host._resident
 
 
-async def test_a_host_without_approvals_announces_nothing(world: World) -> None:
-    """Its gate is one like any other, and nothing is written beside the runs."""
-    async with world.host(TICKET) as host:
-        run = await asked(host)
-        await settled()
-        assert host.approvals is None
-        assert host.store.database.rows("count", "select count(*) from keyed") == [(0,)]
-        assert [one.address for one in await host.gates(run)] == ["reviewing"]
-        await host.answer(run, "reviewing", "approve")
-        assert (await host.read(run)).status == "done"
+def test_a_host_that_would_announce_nothing_is_told_so(world: World) -> None:
+    """Its runs would wait for what nobody could find: the machine is named, and what to give."""
+    with pytest.raises(DefinitionError) as caught:
+        world.host(Door, TICKET)
+    assert caught.value.machine == TICKET.name
+    assert "approvals=Scope(…)" in caught.value.hint
+    world.host(Door)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("storage", "postgresql://me:hush@host/db"), ("storage", 7), ("approvals", "tickets")],
+)
+def test_what_is_no_storage_and_no_scope_is_refused_at_once(
+    world: World, option: str, value: object
+) -> None:
+    """Before anything is opened; an address, which may hold a password, is not shown."""
+    given: Any = {option: value}
+    with pytest.raises(HostOptionError) as caught:
+        world.host(Door, **given)
+    assert caught.value.option == option
+    assert "hush" not in str(caught.value)
+    assert not world.path.exists()
+
+
+@pytest.mark.parametrize("correlation", [3, None, "", "a" * 300])
+def test_a_correlation_that_could_never_be_a_key_is_refused_when_it_is_written(
+    correlation: Any,
+) -> None:
+    """And not when the first run opens its gate."""
+    with pytest.raises(DefinitionError, match="a correlation key is a text"):
+        approval("approve", correlation=correlation)
 
 
 async def test_a_gate_that_closes_otherwise_is_withdrawn(world: World) -> None:
@@ -574,6 +598,41 @@ async def test_a_decision_begins_one_run_though_its_host_died(world: World) -> N
             "by": "eve",
             "data": {"why": "late"},
         }
+
+
+async def test_a_file_may_be_named_from_where_one_is(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A path that is not whole, or leads over a link, means the file that the host has open."""
+    link = world.path.with_name("link.db")
+    link.symlink_to(world.path)
+    monkeypatch.chdir(world.path.parent)
+    with open_storage("memory:") as backend:
+        state = StateStore(backend.keyed, backend.leases, SCOPE)
+        async with world.host(TICKET, REFUND, storage=backend, approvals=SCOPE) as host:
+            for key, file in (("a", world.path.name), ("b", str(link)), ("c", str(world.path))):
+                others = Approvals(state, file=file, clock=world.clock)
+                following = Continuation(machine="refund")
+                others.request(key, ("bad",), on_decision={"bad": following})
+                others.decide(key, "bad")
+                assert (await outcome(host, key)).startswith("continued: ")
+
+
+async def test_a_decision_that_no_host_is_named_for_is_told(world: World) -> None:
+    """Where the storage is no file of runs nobody would begin its run; until it is settled."""
+    with open_storage("memory:") as backend:
+        state = StateStore(backend.keyed, backend.leases, SCOPE)
+        others = Approvals(state, clock=world.clock)
+        others.request("verdict", ("bad",), on_decision={"bad": Continuation(machine="refund")})
+        decision = others.decide("verdict", "bad")
+        async with world.host(TICKET, REFUND, storage=backend, approvals=SCOPE) as host:
+            await until(lambda: "verdict" in host.unapproved)
+            told = host.unapproved["verdict"]
+            assert isinstance(told, UnaddressedDecisionError)
+            assert (told.key, told.event) == ("verdict", "bad")
+            assert await host.runs() == []
+            others.settle(decision, "recorded")
+            await until(lambda: not host.unapproved)
 
 
 async def test_what_a_decision_leads_to_may_fail_or_be_unknown(world: World) -> None:

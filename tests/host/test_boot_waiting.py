@@ -16,6 +16,7 @@ from machines import child, children
 from machines.approvals import approval, opens_approvals
 from machines.limits import BOOT_SLICE_MS
 from snapshots.limits import SURVEY_SLICE_ROWS
+from snapshots.storage import Scope
 from tests.host.charts import Door, Review, checkout, waiter
 from tests.host.test_approvals import SCOPE, TICKET, Ticket, asked, open_keys
 from tests.host.test_boot_rows import Watched, reads_blobs, watched  # noqa: F401 - a fixture
@@ -82,7 +83,7 @@ async def test_blobs_that_may_hold_an_approval_are_read_behind_the_boot(
     watched: Watched,  # noqa: F811 - the fixture
 ) -> None:
     """The host takes events by then; what was open is found, and no chart is built for that."""
-    async with world.host(TICKET, Door) as host:
+    async with world.host(TICKET, Door, approvals=Scope(workflow="former")) as host:
         run = await asked(host)
         await host.start(Door)
     watched.statements.clear()

@@ -774,6 +774,8 @@ class Laden(StateChart):
     ended = talking.to(over)
 
     def on_enter_talking(self) -> None:
+        if hasattr(self.model, "messages"):
+            return  # the library enters a state anew that an internal transition leads to itself
         self.model.messages = [
             {"role": "user", "text": f"{n}: {self.model.item['path']}, " + "and why? " * 24}
             for n in range(7)

@@ -199,8 +199,9 @@ async def test_a_child_is_spawned_only_where_a_nursery_is_open(world: World) -> 
     """In another state, outside a macrostep, or by an id that no path holds: typed refusals."""
     async with world.host(Boss) as host:
         run = await host.start(Boss)
-        with pytest.raises(EventRefusedError, match="0 active states"):
+        with pytest.raises(EventRefusedError, match="0 active states") as caught:
             await host.send(run, "early", name="a")
+        assert caught.value.fields["run_id"] == run
         await host.send(run, "open")
         with pytest.raises(InvalidKeyError, match="slash"):
             await host.send(run, "more", name="a/b")

@@ -64,9 +64,9 @@ class Workspaces:
         codec: Codec | None = None,
         new_id: Callable[[], str] = uuid_by_the_clock,
     ) -> None:
+        self._types = None if types is None else rules.allow(types)
         rules.require_storage(storage)
         self._storage = storage
-        self._types = None if types is None else rules.allow(types)
         self._forms = Forms(codec or Codec())
         self._new_id = new_id
 

@@ -80,6 +80,39 @@ class ApprovalBehaviours:
         assert mine.find(KEY) is None
         assert mine.decision(KEY) == settled
 
+    def test_a_request_that_nobody_could_decide_is_refused(
+        self, backend: Backend, scope: Scope, clock: ManualClock
+    ) -> None:
+        """Without events, with a text for several, or with a run that no decision begins."""
+        mine = approvals(backend, scope, clock)
+        following = Continuation(machine="refund")
+        wrong: Any = [(), "yes", ("good", 1), ("",)]
+        for events, name in zip(
+            wrong, ("ValueError", "TypeError", "TypeError", "TypeError"), strict=True
+        ):
+            with refused(name):
+                mine.request("verdict", events)
+        for begun, name in (({"y": following}, "ValueError"), ({"good": "refund"}, "TypeError")):
+            strange: Any = begun
+            with refused(name) as refusal:
+                mine.request("verdict", ("good", "bad"), on_decision=strange)
+            assert "on_decision" in str(refusal.error)
+        assert mine.opened() == []
+
+    def test_data_of_a_decision_has_names(
+        self, backend: Backend, scope: Scope, clock: ManualClock
+    ) -> None:
+        """Anything else could not be handed to a gate, and the approval stays open."""
+        mine = approvals(backend, scope, clock)
+        mine.announce(gate())
+        wrong: Any = ([1], "note", {1: "note"})
+        for data in wrong:
+            with refused("TypeError") as refusal:
+                mine.decide(KEY, "approve", data=data)
+            assert "expected" in str(refusal.error)
+        assert mine.unsettled() == []
+        assert mine.find(KEY) == gate()
+
     def test_one_of_many_decides(
         self, another: Another, backend: Backend, scope: Scope, clock: ManualClock
     ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from snapshots import limits
 from snapshots.testing.suite.acting import insist, race, refused
@@ -48,6 +48,16 @@ class CarryBehaviours:
             assert record.contract_version == 7 + expected
             assert record.updated_ms == clock.now_ms()
             assert backend.carry.load(scope, "a") == record
+
+    def test_a_revision_is_a_number(self, backend: Backend, scope: Scope) -> None:
+        """What is none is refused before anything is written, alike everywhere."""
+        record = save(backend, scope, 0)
+        wrong: Any = ("1", None, 1.0, True)
+        for expected in wrong:
+            with refused("TypeError") as refusal:
+                save(backend, scope, expected, b"mine")
+            assert repr(expected) in str(refusal.error)
+        assert backend.carry.load(scope, "a") == record
 
     def test_a_save_over_another_revision_is_refused(self, backend: Backend, scope: Scope) -> None:
         """It says what it expected and what is there, and what is there stays."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from snapshots import limits
 from snapshots.testing.suite.acting import refused
@@ -116,6 +116,12 @@ class KeyBehaviours:
         assert len(backend.keyed.list(scope, limit=limits.LIST_ROWS_MAX)) == 1
         with refused("LimitError"):
             backend.keyed.list(scope, limit=limits.LIST_ROWS_MAX + 1)
+        with refused("ValueError"):
+            backend.keyed.list(scope, limit=-1)
+        strange: Any = "3"
+        with refused("TypeError") as refusal:
+            backend.keyed.list(scope, limit=strange)
+        assert "'3': expected a whole number" in str(refusal.error)
 
     def test_the_longest_keys_are_taken(self, backend: Backend, scope: Scope) -> None:
         """200 characters, or 512 bytes of UTF-8, in all four parts of a row's key at once."""

@@ -44,6 +44,22 @@ class StateBehaviours:
         assert not state.exists("a")
         assert state.get("a") is None
 
+    def test_what_cannot_be_stored_is_named_by_its_place(
+        self, backend: Backend, scope: Scope
+    ) -> None:
+        """In the value that was given, whatever a verb wraps it in."""
+        state = store(backend, scope)
+        state.incidents.open("open")
+        secret = {"card": [Secret("vault/card")]}
+        for write in (
+            lambda: state.put("new", secret),
+            lambda: state.incidents.open("new", secret),
+            lambda: state.incidents.update("open", secret),
+        ):
+            with refused("EncodeError") as refusal:
+                write()
+            assert refusal.field("path") == "value.card[0]"
+
     def test_a_secret_is_refused_wherever_it_lies(self, backend: Backend, scope: Scope) -> None:
         """No verb writes it, and what was there stays; its reference may be written."""
         state = store(backend, scope)

@@ -213,6 +213,24 @@ class ArtifactBehaviours:
         assert [found.content["by"]] == [number for number, won in enumerate(answers) if won]
         assert (found.revision, workspace.seq()) == (2, 2)
 
+    def test_a_revision_is_a_number(self, backend: Backend, scope: Scope) -> None:
+        """What is none is told apart from another revision, which it may look like."""
+        workspace = workspace_of(backend, scope)
+        workspace.create("note", {"n": 1}, artifact="a")
+        wrong: Any = ("1", None, 1.0, True)
+        for expected in wrong:
+            with refused("TypeError") as refusal:
+                workspace.change("a", {"n": 2}, expected_revision=expected)
+            assert repr(expected) in str(refusal.error)
+        assert workspace.seq() == 1
+
+    def test_workspaces_lie_in_a_part_of_a_storage(self, backend: Backend) -> None:
+        """The storage as a whole is refused, and the part is named."""
+        whole: Any = backend
+        with refused("TypeError") as refusal:
+            Workspaces(whole)
+        assert "`workspaces` of an open storage" in str(refusal.error)
+
     def test_what_would_not_come_back_is_refused(self, backend: Backend, scope: Scope) -> None:
         """By its path, before anything is written; and a content is a document with text keys."""
         workspace = workspace_of(backend, scope)

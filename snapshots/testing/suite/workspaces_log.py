@@ -116,6 +116,11 @@ class LogBehaviours:
         for window in ({"after_seq": -1}, {"limit": -1}, {"last": -1}):
             with refused("ValueError"):
                 seqs(workspace, **window)
+        strange: Any = "3"
+        for window in ({"after_seq": strange}, {"limit": strange}, {"last": strange}):
+            with refused("TypeError") as refusal:
+                seqs(workspace, **window)
+            assert "'3': expected a whole number" in str(refusal.error)
 
     def test_a_thread_is_given_what_is_for_it(self, backend: Backend, scope: Scope) -> None:
         """Its own opening and facts, and what happens to artifacts, wherever that came from."""

@@ -81,6 +81,17 @@ class ThreadBehaviours:
         # What was refused has not taken the thread from the run that has it.
         workspace.record(fact())
 
+    def test_a_claim_says_who_has_it(self, backend: Backend, scope: Scope) -> None:
+        """Its run, unless another holder is named: in the lease, and to whoever is refused."""
+        workspace = with_thread(backend, scope)
+        with claimed(workspace, "run-1"):
+            lease = workspace.claimed("t")
+            assert lease is not None
+            assert lease.holder == "run-1"
+            with refused("LeaseLostError") as refusal:
+                workspace.record(fact(run="run-2"))
+            assert refusal.field("holder") == "run-1"
+
     def test_a_thread_that_was_never_opened_is_not_claimed(
         self, backend: Backend, scope: Scope
     ) -> None:

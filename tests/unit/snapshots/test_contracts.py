@@ -32,6 +32,7 @@ from snapshots.storage.refusals import (
     ApprovalTakenError,
     DecisionRefusedError,
     LiveOccurrenceError,
+    UnaddressedDecisionError,
 )
 
 
@@ -298,6 +299,17 @@ def test_values_are_one_whatever_the_order_of_their_keys(
     assert (canonical(encode(one)) == canonical(encode(other))) is expected
 
 
+def test_a_value_that_was_never_stored_is_not_called_stored() -> None:
+    """What a save refuses was written under no version; what a load refuses was."""
+    contract = Contract("cursor", 2, validate=Cursor, migrations={1: lambda value: value})
+    with pytest.raises(StateContractMismatchError) as caught:
+        contract.plain("crawl", {"at": "7"})
+    assert "is expected to meet version 2 of its contract, and does not" in str(caught.value)
+    with pytest.raises(StateContractMismatchError) as caught:
+        contract.bring("crawl", {"at": "7"}, 1)
+    assert "was written under version 1 of its contract, expected version 2" in str(caught.value)
+
+
 @pytest.mark.parametrize(
     "error",
     [
@@ -311,6 +323,7 @@ def test_values_are_one_whatever_the_order_of_their_keys(
         NestedTransactionError("/f", ("acme", "home"), ("acme", "away")),
         OtherWorkspaceError("get 'a'", "/f", ("acme", "home"), ("acme", "away")),
         LiveOccurrenceError("nightly", "r", "/f", is_elsewhere=True),
+        UnaddressedDecisionError("verdict-17", "bad"),
     ],
 )
 def test_errors_cross_processes_whole(error: Exception) -> None:

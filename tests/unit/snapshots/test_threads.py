@@ -46,7 +46,7 @@ def calls(store: SqliteSnapshotStore) -> dict[str, Callable[[], object]]:
     return {
         "put": lambda: state.put("key", 2),
         "get": lambda: state.get("key"),
-        "list": lambda: state.list(),
+        "list": state.list,
         "once": lambda: state.once("key", 1_000),
         "incident": lambda: state.incidents.close("key"),
         "lock": lambda: state.claim("lock", 1_000),
@@ -56,8 +56,8 @@ def calls(store: SqliteSnapshotStore) -> dict[str, Callable[[], object]]:
         "block": lambda: entered(state.transaction()),
         "workspace": lambda: workspace.create("note", {}),
         "fact": lambda: workspace.record(fact),
-        "log": lambda: workspace.read(),
-        "sweep": lambda: storage.sweep(),
+        "log": workspace.read,
+        "sweep": storage.sweep,
         "create": lambda: store.create(
             run_id="run-2", machine="m", digest="d", shape=b"s", blob=b"b"
         ),
@@ -66,7 +66,7 @@ def calls(store: SqliteSnapshotStore) -> dict[str, Callable[[], object]]:
         "end": lambda: store.save(header, b"c", status="done"),
         "mark": lambda: store.mark(header, "error", "why"),
         "load": lambda: store.load("run-1"),
-        "runs sweep": lambda: store.sweep(),
+        "runs sweep": store.sweep,
         "take over": lambda: store.take_over("other"),
         "store block": lambda: entered(store.transaction()),
         "mail": lambda: Mailbox(store, clock=ManualClock()).put("run-1", "event", b"{}"),

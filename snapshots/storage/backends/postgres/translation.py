@@ -35,9 +35,10 @@ _UNREACHABLE: Final = (
 )
 _SILENT: Final = (
     StorageUnavailableError,
-    "its transaction said nothing for so long that the server ended it, as of a process that is"
-    " frozen; nothing of it was written, and nothing that waits or computes for long belongs in"
-    " one",
+    (
+        "it said nothing for so long that the server ended it, and nothing of it was written; what"
+        " waits or computes for long belongs outside of a transaction"
+    ),
 )
 _REFUSED_ENTRY: Final = (StorageError, "the server refused this role; look at its password")
 _FULL: Final = (StorageFullError, "nothing of it was written; make room and try again")

@@ -1,0 +1,186 @@
+"""An event loop on a virtual clock that a seed drives: its order, its pace, and where it stops."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from concurrent.futures import Executor, Future
+from itertools import count
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from random import Random
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+TURN_S = 0.003
+"""What a turn of the loop may take at most, by the virtual clock."""
+SHUFFLED = 0.5
+"""How many of the turns run what is ready in another order than it became so."""
+CALL_S = 0.6
+"""What a blocking call takes at most."""
+
+
+class Crash(BaseException):
+    """The process is killed here: nothing that it was about to do happens any more."""
+
+
+class StuckError(Exception):
+    """The loop has nothing to do, now or later, and somebody waits for it."""
+
+
+class Time:
+    """The one time of a world, which goes on whoever lives in it."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self.wall_ms = 1_767_225_600_000
+        """What the wall clock shows when `now_s` is 0; a step of that clock changes it."""
+        self.back_ms = 0
+        """How far the wall clock was ever set back, in all."""
+
+    def now_ms(self) -> int:
+        """Unix milliseconds: time is a `Clock`."""
+        return self.wall_ms + int(self.now_s * 1000)
+
+    def step(self, ms: int) -> None:
+        """Set the wall clock forward, or back by a negative number."""
+        self.wall_ms += ms
+        self.back_ms += max(0, -ms)
+
+
+class OrderedTask(asyncio.Task[Any]):
+    """A task whose place in a set depends on when it was made, and not on where it lies."""
+
+    _numbers = count()
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        self._number = next(self._numbers)
+        super().__init__(*given, **named)
+
+    def __hash__(self) -> int:
+        return self._number
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+class _Nothing:
+    """Stands where a loop has its selector: there are no files to wait for."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class VirtualLoop(asyncio.BaseEventLoop):
+    """One process: it ends where it is told to, and nothing of it runs after that.
+
+    `dies_at` is the number of the callback before which it is killed. `after_each` is called
+    behind every callback.
+    """
+
+    def __init__(self, rng: Random, time: Time) -> None:
+        super().__init__()
+        self._rng = rng
+        self._virtual = time
+        self._clock_resolution = 1e-9
+        self._selector = _Nothing()
+        self.callbacks = 0
+        self.dies_at: int | None = None
+        self.stops_at: int | None = None
+        self.is_dead = False
+        self.after_each: Callable[[], None] = lambda: None
+        self.errors: list[dict[str, Any]] = []
+        self.set_task_factory(self._make_task)
+        self.set_exception_handler(lambda _, told: self.errors.append(told))
+
+    @staticmethod
+    def _make_task(loop: asyncio.AbstractEventLoop, work: Any, **named: Any) -> OrderedTask:
+        return OrderedTask(work, loop=loop, **named)
+
+    def time(self) -> float:
+        """Return the seconds since the world began."""
+        return self._virtual.now_s
+
+    def call_soon_threadsafe(self, *given: Any, **named: Any) -> asyncio.Handle:
+        """Do as `call_soon`: there is one thread."""
+        return self.call_soon(*given, **named)
+
+    def _run_once(self) -> None:
+        """Run what is ready, in an order of the seed's; let time pass if nothing is."""
+        rng, ready, scheduled = self._rng, self._ready, self._scheduled
+        while scheduled and scheduled[0].cancelled():
+            heapq.heappop(scheduled)._scheduled = False
+        if not ready and not self._stopping:
+            if not scheduled:
+                raise StuckError
+            self._virtual.now_s = max(self._virtual.now_s, scheduled[0].when())
+        self._virtual.now_s += rng.random() * TURN_S
+        now_s = self._virtual.now_s
+        while scheduled and scheduled[0].when() <= now_s:
+            handle = heapq.heappop(scheduled)
+            handle._scheduled = False
+            ready.append(handle)
+        batch = list(ready)
+        ready.clear()
+        if len(batch) > 1 and rng.random() < SHUFFLED:
+            rng.shuffle(batch)
+        for place, handle in enumerate(batch):
+            if self.callbacks == self.dies_at:
+                self.is_dead = True
+            if self.is_dead:
+                raise Crash
+            if self.callbacks == self.stops_at:
+                ready.extendleft(reversed(batch[place:]))
+                self.stop()
+                return
+            self.callbacks += 1
+            if not handle.cancelled():
+                handle._run()
+                self.after_each()
+        if self.is_dead:
+            raise Crash
+
+    def bury(self) -> None:
+        """Forget what a dead process was doing, without a word from any of it."""
+        for task in asyncio.all_tasks(self):
+            task._log_destroy_pending = False
+        self._ready.clear()
+        self._scheduled.clear()
+        self.close()
+
+    def _process_events(self, events: Any) -> None:
+        del events
+
+    def _write_to_self(self) -> None:
+        """Wake nobody: there is one thread."""
+
+
+class SeededExecutor(Executor):
+    """Does on the loop, after a while, what a pool of threads would have done beside it."""
+
+    def __init__(self, loop: VirtualLoop, rng: Random) -> None:
+        self._loop = loop
+        self._rng = rng
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Call the function later; at once if the seed says so."""
+        future: Future[T] = Future()
+
+        def work() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                result = fn(*args, **kwargs)
+            except Exception as error:  # noqa: BLE001 - it belongs to who waits for the future
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+
+        if self._rng.random() < 0.3:
+            work()
+        else:
+            self._loop.call_later(self._rng.random() * CALL_S, work)
+        return future
