@@ -26,10 +26,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from machines.demo.killer import FILE, Progress, Siege
 from machines.demo.results import LOST, REPEATED, STUCK, TWISTED
+from tools.careless_state import WRONGS as BESIDE_THE_RUNS
 from tools.points import POINTS
-from tools.scenarios import SCENARIOS
+from tools.scenarios.known import SCENARIOS
 
 if TYPE_CHECKING:
+    from machines.demo.moments import Occasion
     from machines.demo.results import Result
     from machines.demo.scenario import Scenario
 
@@ -89,6 +91,12 @@ def judge(result: Result, *, control: bool) -> int:
     return 0 if any(check.claim == wanted and check.found for check in result.checks) else 1
 
 
+def points_of(scenario: Scenario) -> tuple[Occasion, ...]:
+    """Return the points that a scenario's orchestrator comes to."""
+    writes = scenario.name in BESIDE_THE_RUNS
+    return tuple(point for point in POINTS if writes or not point.at.endswith("write"))
+
+
 def shares(kills: int, scenarios: int) -> list[int]:
     """Return how many of the kills each scenario has, as equal as can be."""
     return [kills // scenarios + (number < kills % scenarios) for number in range(scenarios)]
@@ -120,7 +128,7 @@ def lay(scenario: Scenario, folder: Path, kills: int, options: argparse.Namespac
         runs=options.runs or max(scenario.runs_default, round(kills / scenario.kills_per_run)),
         seed=options.seed,
         orchestrator=CARELESS if options.control else POINTED,
-        points=() if options.control else POINTS,
+        points=() if options.control else points_of(scenario),
         verify=True,
         observe=tell,
     )

@@ -14,7 +14,7 @@ from machines.run.views import RunView, view_of_row
 from snapshots.codec import dump, load
 from snapshots.errors import RunNotFoundError, SnapshotsError
 from snapshots.inspection.queries import open_run_file
-from snapshots.limits import TRAIL_ENTRIES_MAX
+from snapshots.limits import TRAIL_BYTES_MAX, TRAIL_ENTRIES_MAX
 from snapshots.records import StoredRun
 
 if TYPE_CHECKING:
@@ -61,6 +61,17 @@ class Row:
     step: int
     trail: list[list[Any]]
     deliveries: set[str]
+
+    @property
+    def has_whole_trail(self) -> bool:
+        """Whether its first transition is there: the one that began in no state."""
+        return not self.trail or (self.trail[0][1], self.trail[0][3]) == ("", [])
+
+    @property
+    def may_have_lost_trail(self) -> bool:
+        """Whether its trail is so long, in entries or bytes, that older ones may have gone."""
+        is_long = len(dump(self.trail)) > TRAIL_BYTES_MAX // 2
+        return is_long or len(self.trail) == TRAIL_ENTRIES_MAX
 
 
 def is_outside(effect: dict[str, Any]) -> bool:
@@ -175,7 +186,7 @@ class Witness:
         for delivery in promise.deliveries - row.deliveries:
             self.lost[f"{run}: delivery {delivery} acknowledged, and not found"] = None
         kept = {dump(entry) for entry in row.trail}
-        is_whole = len(row.trail) < TRAIL_ENTRIES_MAX
+        is_whole = row.has_whole_trail
         for move, at_ms in promise.moves.items():
             if move not in kept and (is_whole or at_ms > row.trail[0][0]):
                 self.lost[f"{run}: transition {move.decode()} told, and not found"] = None
@@ -183,10 +194,13 @@ class Witness:
     def _check_trail(self, run: str, row: Row) -> None:
         last: dict[str, list[str]] = {}
         events: Counter[tuple[str, str]] = Counter()
-        is_whole = len(row.trail) < TRAIL_ENTRIES_MAX
+        is_whole = row.has_whole_trail
+        if not is_whole and not row.may_have_lost_trail:
+            self.twisted[f"{run}: its trail begins with {row.trail[0]}, and is not long"] = None
         for _, path, event, was, now in row.trail:
             if last.get(path, [] if is_whole else was) != was:
-                self.twisted[f"{run}: {path or 'root'} went on from {was}, not {last[path]}"] = None
+                before = last.get(path, [])
+                self.twisted[f"{run}: {path or 'root'} went on from {was}, not {before}"] = None
             last[path] = now
             may_recur = not path and row.view.machine in self._cyclic
             if not (may_recur or event.startswith("error.")):

@@ -118,8 +118,12 @@ def decide(
 
 def drifted(stored: StoredRun, machine: Machine, shape: bytes | None) -> DriftError:
     """Return the error that says how a row's machine differs from today's."""
-    before: Any = load(shape) if shape is not None else None
-    changes = drift(before, machine.shape)
+    try:
+        before: Any = load(shape) if shape is not None else None
+        changes = drift(before, machine.shape)
+    except (DecodeError, AttributeError, LookupError, TypeError, ValueError):
+        # That it has another one is known without it.
+        changes = ("the shape that wrote it cannot be read",)
     return DriftError(stored.header.run_id, machine.name, changes)
 
 

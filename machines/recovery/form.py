@@ -6,6 +6,7 @@ release added could not be kept, and a damaged name would lose what it names.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from machines.names import path_below
@@ -68,6 +69,7 @@ def _named(form: Form) -> Form:
     def check(value: Any, where: str) -> None:
         _mapping(value, where)
         for key, part in value.items():
+            _text(key, f"a key of {where}")
             form(part, f"{where}.{key}")
 
     return check
@@ -78,7 +80,7 @@ def _record(must: Mapping[str, Form], may: Mapping[str, Form]) -> Form:
         _mapping(value, where)
         for key in must:
             if key not in value:
-                raise _wrong(sorted(value), where, f"a field {key!r} among them")
+                raise _wrong(sorted(map(str, value)), where, f"a field {key!r} among them")
         for key, part in value.items():
             form = must.get(key) or may.get(key)
             if form is None:
@@ -325,7 +327,7 @@ def _agree_on_holds(holds: Sequence[dict[str, Any]]) -> None:
 
 def _once(found: list[str], what: str) -> None:
     if len(set(found)) < len(found):
-        twice = next(name for name in found if found.count(name) > 1)
+        ((twice, _),) = Counter(found).most_common(1)
         raise _wrong(twice, what, "each one once")
 
 

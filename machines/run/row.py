@@ -8,7 +8,7 @@ from machines.binding.capturing import encode_moved, node_bytes
 from machines.recovery.form import check_form
 from machines.shape import shape_bytes
 from snapshots.codec import load
-from snapshots.layout import Canvas, member, unfold_blob
+from snapshots.layout import BEGIN, Canvas, unfold_blob
 from snapshots.limits import CANVAS_BYTES_MIN
 from snapshots.records import RunHeader, StoredRun
 
@@ -70,7 +70,7 @@ class Row:
 
     def hold(self, root: Node, beside: dict[str, bytes]) -> None:
         """Take a tree, which is encoded, for the one that the row holds."""
-        self._charts, self._canvas = b"".join(member("root", node_bytes(root))), None
+        self._charts, self._canvas = BEGIN["root"] + node_bytes(root), None
         self.beside = beside
 
     def put(
@@ -178,7 +178,7 @@ class Row:
         """
         canvas = self._canvas
         if canvas is None or not live:
-            charts = self.charts if root is None else b',"root":' + node_bytes(root)
+            charts = self.charts if root is None else BEGIN["root"] + node_bytes(root)
             blob = self._joined(charts, beside, rest)
             if not live or root is None or len(blob) < CANVAS_BYTES_MIN:
                 return charts, None, blob
@@ -191,17 +191,17 @@ class Row:
         return b"", canvas, canvas.draw(self._begin, hot, cold, root, moved)
 
     def _joined(self, charts: bytes, beside: Mapping[str, bytes], rest: Parts) -> bytes:
-        parts = [self._begin, *member("input", self._input)]
+        parts = [self._begin, BEGIN["input"], self._input]
         for members in (rest.hot, beside, rest.cold):
             for name, text in members.items():
-                parts += member(name, text)
+                parts += (BEGIN[name], text)
         parts += (charts, b"}")
         return b"".join(parts)
 
     @property
     def root(self) -> bytes:
         """The charts that were saved last, as JSON; empty before that."""
-        return self.charts.removeprefix(b',"root":')
+        return self.charts.removeprefix(BEGIN["root"])
 
     @property
     def charts(self) -> bytes:
@@ -217,7 +217,7 @@ class Row:
         """Return the tree that was saved last, as values."""
         parts: list[bytes] = [b'{"v":1']
         for name, text in self.beside.items():
-            parts += member(name, text)
+            parts += (BEGIN[name], text)
         return self.machine.codec.decode(b"".join((*parts, self.charts, b"}")))
 
 

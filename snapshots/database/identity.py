@@ -19,6 +19,10 @@ from snapshots.errors import ForeignFileError, NewerFileError, UnsupportedSqlite
 _DATABASE_BYTES_MIN: Final = 512
 _SECOND_LOOK_S: Final = 0.05
 _COUNT_TABLES: Final = "select count(*) from sqlite_schema"
+# The head of a rollback journal, and where it says how many pages the file had before
+# (https://sqlite.org/fileformat2.html, section 3).
+_JOURNAL_MAGIC: Final = bytes.fromhex("d9d505f920a163d7")
+_PAGES_BEFORE: Final = slice(16, 20)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +88,7 @@ def identify(path: str) -> Identity:
     drop the locks of other connections of this process.
     """
     size = Path(path).stat().st_size
-    if size == 0:
+    if size == 0 or _was_empty(path):
         return BLANK
     if size < _DATABASE_BYTES_MIN:
         raise ForeignFileError(path, f"a file of {size} bytes")
@@ -98,6 +102,20 @@ def identify(path: str) -> Identity:
         raise ForeignFileError(path, "no SQLite database") from error
     except apsw.Error as error:
         raise translate(error, "open", path) from error
+
+
+def _was_empty(path: str) -> bool:
+    """Whether the first transaction ever on the file has not ended: its first user undoes it.
+
+    A power loss while the file is made leaves a first page of which any part is missing. Such a
+    page says nothing, least of all whose file it is.
+    """
+    try:
+        with Path(f"{path}-journal").open("rb") as journal:
+            head = journal.read(_PAGES_BEFORE.stop)
+    except OSError:
+        return False
+    return head.startswith(_JOURNAL_MAGIC) and head[_PAGES_BEFORE] == bytes(4)
 
 
 def open_without_writing(path: str) -> apsw.Connection:

@@ -106,10 +106,10 @@ def require_file(path: str) -> None:
 
 
 def wal_bytes(path: str) -> int:
-    """Length of the write-ahead log beside the file at `path`, 0 if there is none."""
+    """Length of the write-ahead log beside the file at `path`, 0 if none can be there."""
     try:
         return os.stat(f"{path}-wal").st_size  # noqa: PTH116 - one number, often asked
-    except FileNotFoundError:
+    except OSError:  # there is none, nor a folder for one, or its name would be too long
         return 0
 
 

@@ -2,17 +2,17 @@
 
 from snapshots.layout.canvas import Canvas
 from snapshots.layout.folding import fold, unfold, unfold_blob
-from snapshots.layout.joining import array, join, mapping, member, quote
+from snapshots.layout.joining import BEGIN, array, join, mapping, quote
 from snapshots.layout.rows import Rows
 
 __all__ = [
+    "BEGIN",
     "Canvas",
     "Rows",
     "array",
     "fold",
     "join",
     "mapping",
-    "member",
     "quote",
     "unfold",
     "unfold_blob",

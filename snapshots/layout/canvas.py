@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from snapshots.layout.joining import member
+from snapshots.layout.joining import BEGIN
 from snapshots.layout.places import BLANK, COMMA, Place, Room, laid_out, roomy
 from snapshots.limits import KIB, PAGE_BYTES
 
@@ -122,7 +122,7 @@ class Canvas:
         parts = [begin]
         for name, part in hot.items():
             if name not in moved:
-                parts += member(name, part)
+                parts += (BEGIN[name], part)
         text = b"".join(parts)
         if len(text) > self._hot_size:
             return False
@@ -146,13 +146,13 @@ class Canvas:
             if slot is not None:
                 if slot.text == text:
                     continue
-                whole = b"".join(member(name, text))
+                whole = BEGIN[name] + text
                 if len(whole) <= slot.size:
                     self._write(slot.start, whole.ljust(slot.size))
                     slot.text = text
                     continue
                 self._blank_slot(slots.pop(name))
-            whole = b"".join(member(name, text))
+            whole = BEGIN[name] + text
             size = roomy(len(whole))
             start = self._spare.take(size)
             if start is None:
@@ -255,7 +255,7 @@ class Canvas:
         root: Drawn | None,
     ) -> None:
         """Give everything a new place, and room to grow there."""
-        members = {name: b"".join(member(name, text)) for name, text in hot.items()}
+        members = {name: BEGIN[name] + text for name, text in hot.items()}
         there, fitting = len(begin), []
         for name, part in members.items():
             if there + roomy(len(part)) <= self._hot_size:
@@ -281,7 +281,7 @@ class Canvas:
         at = self._hot_size
         self._cold = {}
         for name, text in members.items():
-            whole = b"".join(member(name, text))
+            whole = BEGIN[name] + text
             size = roomy(len(whole))
             parts.append(whole.ljust(size))
             self._cold[name] = _Slot(at, size, text)

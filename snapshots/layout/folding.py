@@ -68,21 +68,37 @@ def unfold(folded: object, where: str, run_id: str | None) -> list[Value]:
 
 def _unfolded(folded: Any) -> list[Value]:
     unknown = folded.keys() - {"rows", "ids", "at", "same", "names"}
-    named, count = folded["ids"], folded["rows"]
-    before = named["before"]
-    numbers = [str(named["first"] + n) for n in range(count)] if "first" in named else named["each"]
-    each = folded.get("names", {})
-    times = list(accumulate(folded["at"]))
-    lengths = {len(numbers), len(times), *map(len, each.values())}
-    if lengths != {count} or unknown or type(before) is not str:
-        message = f"{count} rows, {sorted(lengths)} values, unknown {sorted(unknown)}"
+    named, count, steps = folded["ids"], folded["rows"], folded["at"]
+    same, each = folded.get("same", {}), folded.get("names", {})
+    before, first = named["before"], named.get("first")
+    unknown |= {"id", "at"} & (same.keys() | each.keys())
+    # Nothing is made of a number before it is known to be that of what is there.
+    if type(count) is not int or count != len(steps) or unknown:
+        message = f"{count!r} rows, {len(steps)} times, and what does not belong: {sorted(unknown)}"
         raise ValueError(message)
+    numbers = named["each"] if first is None else [str(first + n) for n in range(count)]
+    if {len(numbers), *map(len, each.values())} != {count}:
+        message = f"not {count} of each"
+        raise ValueError(message)
+    lists = (steps, numbers, *each.values())
+    if any(type(part) is not list for part in lists) or not _are_of(before, first, steps, numbers):
+        message = "a value of another kind than it must have"
+        raise TypeError(message)
     rows = []
-    for place in range(count):
-        row = {"id": before + numbers[place], **folded.get("same", {}), "at": times[place]}
+    for place, at in enumerate(accumulate(steps)):
+        row = {"id": before + numbers[place], **same, "at": at}
         row |= {name: part[place] for name, part in each.items() if part[place] is not None}
         rows.append(row)
     return rows
+
+
+def _are_of(before: Any, first: Any, steps: list[Any], numbers: list[Any]) -> bool:
+    return (
+        type(before) is str
+        and (first is None or type(first) is int)
+        and all(type(step) is int for step in steps)
+        and all(type(number) is str for number in numbers)
+    )
 
 
 def unfold_blob(value: Value, run_id: str | None) -> Value:

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from snapshots.codec import dump
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-_BEGINNINGS: dict[str, bytes] = {}
-"""How the members of a blob begin, by their names, of which there are few."""
+
+class _Beginnings(dict[str, bytes]):
+    """Keeps how the members of a blob begin, by their names, of which there are few."""
+
+    __slots__ = ()
+
+    def __missing__(self, name: str) -> bytes:
+        begin = self[name] = b',"%b":' % name.encode()
+        return begin
+
+
+BEGIN: Final = _Beginnings()
+"""Name → what stands before a member's value: a comma, and the name, which needs no escaping."""
 
 
 def quote(text: str) -> bytes:
     """Return a text as a JSON string."""
     return dump(text)
-
-
-def member(name: str, text: bytes) -> tuple[bytes, bytes]:
-    """Return one member of an object behind a comma, in two parts. The name needs no escaping."""
-    begin = _BEGINNINGS.get(name)
-    if begin is None:
-        begin = _BEGINNINGS[name] = b',"%b":' % name.encode()
-    return begin, text
 
 
 def join(fields: Mapping[str, bytes]) -> bytes:

@@ -9,7 +9,7 @@ import pytest
 from tests.crash.demo_runs import crash_tool
 from tools.careless import WRONGS
 from tools.crash import shares
-from tools.scenarios import SCENARIOS
+from tools.scenarios.known import SCENARIOS
 
 COUNT = re.compile(r"^(?P<claim>[a-z][^:]*): (?P<found>\d+)$", re.MULTILINE)
 OF_ALL = {

@@ -58,7 +58,7 @@ RENAMED = Carry(Contract("cursor", 2, validate=Renamed, migrations={1: add_regio
 def release(carry: Carry, following: Callable[..., Any], *types: type) -> Machine:
     """Return a release: equal in shape to every other one, with a contract of its own."""
 
-    class Crawl(StateChart):
+    class Crawl(StateChart[Any]):
         loading = State(initial=True, invoke=carry.load(KEY))
         working = State(invoke=gate("go"))
         saving = State(

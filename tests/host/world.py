@@ -182,6 +182,35 @@ class World:
                 database.run("update runs set blob = ? where run_id = ?", (blob, run_id))
 
 
+    def multiply(self, run_id: str, times: int) -> dict[str, bytes]:
+        """Store copies of a run under other ids; return the blob of each."""
+        with self.opened(read_only=False) as store:
+            stored = store.load(run_id)
+            header, shape = stored.header, store.shape(stored.header.digest)
+            copies: dict[str, bytes] = {}
+            with store.transaction():
+                for number in range(times):
+                    copied = f"copy-{number}"
+                    blob = bytes(stored.blob).replace(run_id.encode(), copied.encode())
+                    store.create(
+                        run_id=copied,
+                        machine=header.machine,
+                        digest=header.digest,
+                        shape=shape or b"{}",
+                        blob=blob,
+                        due_ms=header.due_ms,
+                        parked=header.parked,
+                    )
+                    copies[copied] = blob
+        return copies
+
+    def overwrite_all(self, blobs: dict[str, bytes]) -> None:
+        """Write bytes over the blobs of many runs."""
+        with self.opened(read_only=False) as store, store.transaction():
+            for run_id, blob in blobs.items():
+                store.database.run("update runs set blob = ? where run_id = ?", (blob, run_id))
+
+
 def resident(host: Host, run_id: str) -> Run:
     """Return a run that is in a host's memory."""
     return host._resident[run_id]

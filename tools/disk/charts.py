@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -23,6 +24,14 @@ class Outside:
     def __init__(self) -> None:
         self.calls: list[tuple[str, str]] = []
         self.on_call: Callable[[str, str], None] = lambda _kind, _key: None
+        self.held: asyncio.Event | None = None
+        """What calls wait for before they are answered."""
+
+    async def answers(self, kind: str, key: str) -> None:
+        """Take a call and answer it."""
+        self.reached(kind, key)
+        if self.held is not None:
+            await self.held.wait()
 
     def reached(self, kind: str, key: str) -> None:
         """Take a call."""
@@ -34,11 +43,11 @@ def charts(outside: Outside) -> tuple[type[StateChart[Any]], type[StateChart[Any
     """Return a desk and a floor whose effects reach this outside."""
 
     async def charge(key: str) -> str:
-        outside.reached("charge", key)
+        await outside.answers("charge", key)
         return f"receipt for {key}"
 
     async def ship(key: str) -> dict[str, Any]:
-        outside.reached("ship", key)
+        await outside.answers("ship", key)
         return {"parcel": key, "boxes": [1, 2, 3]}
 
     async def follow(ctx: Context) -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import apsw
+
 from snapshots import open_store
 from snapshots.errors import SnapshotsError
 from snapshots.layout import unfold_blob
@@ -12,8 +14,6 @@ from tools.disk.history import TABLES, picture_of
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import apsw
 
     from machines import Machine
     from snapshots import SnapshotStore
@@ -66,6 +66,9 @@ class Checker:
                 return self._look(image, store), None
         except _WrongError as error:
             return None, Failure(claim=error.claim, detail=error.detail, image=image)
+        except apsw.Error as error:
+            detail = f"{type(error).__name__}: {error}"
+            return None, Failure(claim="it is whole", detail=detail, image=image)
         except SnapshotsError as error:
             claim = "our own code opens it and writes to it"
             detail = f"{type(error).__name__}: {error}"

@@ -19,17 +19,19 @@ SYNC_S: Final = 0.002
 class Recording(Watcher):
     """A log of all that is done to the files of a folder, and what they held before."""
 
-    def __init__(self, folder: Path, seed: int) -> None:
+    def __init__(self, folder: Path, seed: int, *, slow: bool = True) -> None:
         """Begin with the files that lie in the folder: they are taken to be on the disk."""
         self.before_it = {str(path): path.read_bytes() for path in sorted(folder.iterdir())}
         self.log: list[Op] = []
         self._lock = threading.Lock()
         self._rng = random.Random(seed)
+        self._sync_s = SYNC_S if slow else 0.0
 
     def began(self) -> int:
         """Return how long the log is, and let the time pass that a sync takes."""
         length = len(self.log)
-        time.sleep(self._rng.random() * SYNC_S)
+        if self._sync_s:
+            time.sleep(self._rng.random() * self._sync_s)
         return length
 
     def after(self, op: Op) -> None:

@@ -9,6 +9,7 @@ not go through SQLite is one sync of the database by the checkpoint thread, thro
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from contextlib import contextmanager
@@ -109,7 +110,10 @@ class WatchedVfs(apsw.VFS):
     def sync_descriptor(self, descriptor: int) -> None:
         """Stand in for `os.fdatasync`: note it, under the name by which SQLite has the file."""
         path, number = self._files.get(_key(os.fstat(descriptor)), ("", 0))
-        self.watcher.before("sync", path)
+        try:
+            self.watcher.before("sync", path)
+        except apsw.Error as error:
+            raise OSError(errno.EIO, os.strerror(errno.EIO)) from error
         began = self.watcher.began()
         if self.watcher.syncs:
             os.fdatasync(descriptor)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from machines.demo.witness import Row
 
 PERSON: Final = "tools.scenarios.person"
+WORDS_CHARS_MAX: Final = 200
 INTERRUPTED_SHARE: Final = 0.3
 EARLY_TTL_MS: Final = 600_000
 EARLY_EVERY: Final = 3
@@ -143,7 +144,7 @@ class People(Bystanders):
         code, (output, complaint) = errand.poll(), errand.said()
         errand.close()
         if code != 0:
-            words = complaint.decode("utf-8", "replace").strip()
+            words = complaint.decode("utf-8", "replace").strip()[-WORDS_CHARS_MAX:]
             self.field.outsiders.refused.append(f"{saying}: code {code}, {words}")
             return
         outcome = load(output)["outcome"]

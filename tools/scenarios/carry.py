@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tools.scenarios.tally import Listed
 
 DEPOSITOR: Final = "tools.scenarios.depositor"
+WORDS_CHARS_MAX: Final = 200
 INTERRUPTED_SHARE: Final = 0.5
 """The share of people who die together with the orchestrator, and come again."""
 
@@ -66,7 +67,7 @@ class Depositors(Bystanders):
         errand.close()
         self.told[name] = load(output)["revision"] if code == 0 else 0
         if code != 0:
-            words = complaint.decode("utf-8", "replace").strip()
+            words = complaint.decode("utf-8", "replace").strip()[-WORDS_CHARS_MAX:]
             self.field.outsiders.refused.append(f"{name}: code {code}, {words}")
 
     def see_kill(self, rows: dict[str, Row]) -> None:

@@ -14,6 +14,7 @@ from typing import Final
 from machines.charts.triage import SCOPE
 from machines.demo.lines import tell
 from machines.demo.outside.decider import BEFORE, DECIDED, LATE, UNKNOWN
+from snapshots.errors import StorageBusyError
 from snapshots.opening import open_storage
 from snapshots.storage.approvals import Approvals
 from snapshots.storage.refusals import (
@@ -34,7 +35,8 @@ def decide(file: str, key: str, event: str, by: str, early_ttl_ms: int | None) -
             approvals.decide(key, event, by=by, early_ttl_ms=early_ttl_ms)
         except AlreadyDecidedError as error:
             return BEFORE if (error.by, error.event) == (by, event) else LATE
-        except ApprovalNotFoundError:
+        except (ApprovalNotFoundError, StorageBusyError):
+            # To be tried again: it does not wait yet, or somebody else writes for long.
             return UNKNOWN
         except DecisionRefusedError:
             return REFUSED

@@ -135,9 +135,9 @@ class Checkout(Kept):
     declined = State(final=True)
 
     note = (
-        draft.to.itself(internal=True, on="keep")
-        | paying.to.itself(internal=True, on="keep")
-        | shipping.to.itself(internal=True, on="keep")
+        draft.to(None, on="keep")
+        | paying.to(None, on="keep")
+        | shipping.to(None, on="keep")
     )
     pay = draft.to(paying, on="keep")
     leave = paying.to(draft, on="keep")
@@ -232,11 +232,11 @@ class Watch(Kept):
     again = late.to(idle, on="keep")
     finish = idle.to(over, on="keep")
     nudge = (
-        idle.to.itself(internal=True, on="hear")
-        | waiting.to.itself(internal=True, on="hear")
-        | late.to.itself(internal=True, on="hear")
+        idle.to(None, on="hear")
+        | waiting.to(None, on="hear")
+        | late.to(None, on="hear")
     )
-    note = idle.to.itself(internal=True, on="keep") | late.to.itself(internal=True, on="keep")
+    note = idle.to(None, on="keep") | late.to(None, on="keep")
 
     def on_enter_waiting(self) -> None:
         """Set both timers, and note for when."""
@@ -315,9 +315,7 @@ class Review(Kept):
     submit = writing.to(reviewing, on="keep")
     approve = reviewing.to(approved, on="take")
     reject = reviewing.to(writing, on="take")
-    note = writing.to.itself(internal=True, on="keep") | reviewing.to.itself(
-        internal=True, on="keep"
-    )
+    note = writing.to(None, on="keep") | reviewing.to(None, on="keep")
 
     def on_enter_reviewing(self) -> None:
         """Number the openings."""
@@ -358,7 +356,7 @@ class Branch(Kept):
     growing = State(initial=True, invoke=child(Leaf))
     grown = State(final=True, donedata="told")
 
-    progress = growing.to.itself(internal=True, on="count")
+    progress = growing.to(None, on="count")
     done_invoke_growing = growing.to(grown, on="look")
 
     def count(self) -> None:
@@ -384,9 +382,7 @@ class Tree(Kept):
     begin = resting.to(growing, on="keep")
     done_invoke_growing = growing.to(resting, on="take")
     finish = resting.to(felled, on="keep")
-    note = resting.to.itself(internal=True, on="keep") | growing.to.itself(
-        internal=True, on="keep"
-    )
+    note = resting.to(None, on="keep") | growing.to(None, on="keep")
 
     def take(self, data: Any) -> None:
         """Keep what came up: how often the leaf told, then its tokens."""
@@ -447,7 +443,7 @@ class Session(Kept):
     begin = idle.to(following, on="keep")
     done_invoke_following = following.to(over, on="receive")
     error_execution = following.to(idle)
-    tick = following.to.itself(internal=True, on="count")
+    tick = following.to(None, on="count")
 
     def count(self) -> None:
         """Count what the work sent."""

@@ -7,9 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from machines import TAKEN, Host, HostStoppedError, MachinesError, RunFinishedError
-from machines.errors import DriftError
 from snapshots.codec import dump
-from snapshots.errors import FencedError, RunExistsError, SnapshotsError, StorageError
+from snapshots.errors import (
+    DecodeError,
+    FencedError,
+    RunExistsError,
+    SnapshotsError,
+    StorageError,
+)
 from statemachine.exceptions import TransitionNotAllowed
 from tools.simulation.charts import MACHINES, SpoiledError
 
@@ -45,7 +50,8 @@ GUIDE: dict[tuple[str, str], str] = {
     ("Session", "idle"): "begin",
 }  # fmt: skip
 """What leads a chart to its end: from each state in which it waits for somebody."""
-REFUSALS = (SpoiledError, TransitionNotAllowed, MachinesError, StorageError, DriftError)
+MAILED = 0.25
+REFUSALS = (SpoiledError, TransitionNotAllowed, MachinesError, StorageError, DecodeError)
 
 
 @dataclass(slots=True, eq=False)
@@ -61,6 +67,8 @@ class Op:
     entry: int | None = None
     status: Status = "new"
     said: str = ""
+    was_unknown: bool = False
+    """Whether an earlier attempt may have been taken."""
 
     @property
     def is_for_child(self) -> bool:
@@ -91,8 +99,9 @@ class Clients:
         machine = next(m for m in MACHINES if m.name == self.runs[run_id])
         try:
             await host.start(machine, {"name": run_id}, run_id=run_id)
-        except RunExistsError as error:
-            rules.require("start", f"{error}", holds=run_id in rules.runs)
+        except RunExistsError:
+            if run_id not in rules.runs:
+                return  # another client is about to start it
         except (SnapshotsError, MachinesError) as error:
             self.world.note(f"start of {run_id}: {type(error).__name__}")
             return
@@ -114,7 +123,8 @@ class Clients:
             op = self.open.pop(rng.randrange(len(self.open)))
             await self.send(host, op)
             return
-        run_id = rng.choice(list(self.runs))
+        live = [run_id for run_id in self.runs if self.world.is_live(run_id)]
+        run_id = rng.choice(live if live and rng.random() < 0.95 else list(self.runs))
         events = EVENTS[self.runs[run_id]]
         if events:
             await self.offer(host, run_id, rng.choice(events))
@@ -132,7 +142,8 @@ class Clients:
         delivery = f"d{self._numbers}" if self.rng.random() < 0.6 else None
         op = Op(token, run_id, self.runs[run_id], event, gate, delivery)
         self.world.rules.ops[token] = op
-        if self.rng.random() < 0.25 if mail is None else mail:
+        by_mail = self.rng.random() < MAILED if mail is None else mail
+        if by_mail and not self.world.is_fenced:
             self._mail(op)
         else:
             await self.send(host, op)
@@ -181,7 +192,7 @@ class Clients:
             self._hear(op, result)
 
     def _unknown(self, op: Op, said: str) -> None:
-        op.status, op.said = "unknown", said
+        op.status, op.said, op.was_unknown = "unknown", said, True
         self.world.note(f"nobody knows of {op}: {said}")
         if op.delivery is not None:
             self.open.append(op)
@@ -189,7 +200,10 @@ class Clients:
     def _refuse(self, op: Op, error: BaseException) -> None:
         op.status, op.said = "refused", f"{type(error).__name__}: {error}"[:160]
         self.world.note(f"refused {op}: {op.said}")
-        self.world.rules.ran_nothing(op)
+        if op.was_unknown:
+            op.status = "ignored"  # what is refused is this attempt
+        else:
+            self.world.rules.ran_nothing(op)
 
     def _hear(self, op: Op, result: Any) -> None:
         if result is TAKEN:

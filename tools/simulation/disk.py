@@ -45,6 +45,7 @@ class Disk:
         self.rng = rng
         self.path = path
         self.committed: Callable[[Connection], None] = lambda _: None
+        """Told of each statement that may have changed the file."""
         self.failed: Callable[[str], None] = lambda _: None
         with open_store(path) as store:
             blank = store.database.connection.serialize("main") if path == IN_MEMORY else b""
@@ -124,7 +125,7 @@ class Connection:
         if self._refuses(number):
             self._fail(sql)
         found = self._cursor.execute(sql, bindings)
-        if not self.raw.in_transaction:
+        if not self.raw.in_transaction and (sql == "commit" or self.raw.changes()):
             self.disk.committed(self)
         if number == fate.dies_after:
             self.die(f"after {_said(sql)}")
@@ -161,7 +162,7 @@ class Connection:
     def bury(self) -> None:
         """Do what the system does for a process that has ended."""
         self.is_dead = True
-        if not self.is_closed and self.raw.in_transaction:
+        if (not self.is_closed or self.disk.path == IN_MEMORY) and self.raw.in_transaction:
             self._cursor.execute("rollback")
 
 

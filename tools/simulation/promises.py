@@ -27,11 +27,6 @@ def tokens(root: dict[str, Any]) -> list[str]:
     return list(root.get("context", {}).get("seen", ()))
 
 
-def timers(root: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the timers of a blob."""
-    return [timer for node in nodes(root) for timer in node.get("timers", ())]
-
-
 def queued(root: dict[str, Any]) -> list[Any]:
     """Return the events that wait in a blob."""
     return [item for node in nodes(root) for item in node.get("queue", ())]
@@ -48,6 +43,12 @@ def entry(value: dict[str, Any], ledger: str, key: str) -> Any:
         return sum(len(rows.get("rows", ())) if isinstance(rows, dict) else len(rows)
                    for slot, rows in held.items() if slot == key)  # fmt: skip
     return 1 if key in held else None
+
+
+def lasting(value: dict[str, Any]) -> dict[str, Any]:
+    """Return a blob without the tails of effects: they go with the next save, whatever it is for."""
+    effects = [{**row, "tail": None} for row in value.get("effects", ())]
+    return {**value, "effects": effects}
 
 
 def shown(run: Run) -> list[Any]:

@@ -12,14 +12,15 @@ from snapshots.limits import NO_TIMER_MS
 from tools.simulation import promises
 
 if TYPE_CHECKING:
+    import apsw
+
     from machines import Host
     from tools.simulation.clients import Op
-    from tools.simulation.disk import Connection
     from tools.simulation.outside import Account
     from tools.simulation.world import World
 
 ROWS = """
-select run_id, machine, status, revision, due_ms, parked, blob from runs where revision > ? or ?"""
+select run_id, machine, status, revision, due_ms, parked, blob from runs"""
 LIVE = "select run_id from runs where status = 'live'"
 TERM = "select term from owner"
 ROW = "select blob from runs where run_id = ?"
@@ -72,12 +73,11 @@ class Rules:
 
     # -- the file ---------------------------------------------------------------------------------
 
-    def committed(self, connection: Connection) -> None:
+    def committed(self, raw: apsw.Connection) -> None:
         """Look at what a commit has changed."""
-        raw = connection.raw
         term = raw.execute(TERM).fetchone()
         self.world.term = term[0] if term else 0
-        for row in raw.execute(ROWS, (0, 1)):
+        for row in raw.execute(ROWS):
             known = self.runs.setdefault(row[0], Known())
             if row[3] != known.revision and row[0] not in self.damaged:
                 self._look(known, *row)
@@ -104,7 +104,7 @@ class Rules:
         known.revision, known.status, known.value = revision, status, value
         self._look_at_tokens(run_id, known, promises.tokens(root))
         self._look_at_effects(run_id, known, value)
-        timers = [timer["due"] for timer in promises.timers(root)]
+        timers = [timer["due"] for timer in value.get("timers", ())]
         nearest = min(timers, default=NO_TIMER_MS) if status == "live" else NO_TIMER_MS
         self.require("due", f"{run_id}: {due_ms}, {nearest} in its blob", holds=due_ms == nearest)
         if parked:
@@ -224,9 +224,8 @@ class Rules:
             return
         value = run.machine.codec.decode(stored.blob)
         made = host.build(stored.header, run.machine, unfold_blob(value, run_id), restarted=False)
-        pairs = (("row", made.as_value(), run.as_value()),)
-        for what, rebuilt, memory in pairs:
-            differs = [name for name in memory if rebuilt.get(name) != memory[name]]
-            self.require("restore", f"{run_id}: its {what} differs in {differs}", holds=not differs)
+        rebuilt, memory = promises.lasting(made.as_value()), promises.lasting(run.as_value())
+        differs = [name for name in memory if rebuilt.get(name) != memory[name]]
+        self.require("restore", f"{run_id}: its row differs in {differs}", holds=not differs)
         found, kept = promises.shown(made), promises.shown(run)
         self.require("restore", f"{run_id}: {found} is built of {kept}", holds=found == kept)

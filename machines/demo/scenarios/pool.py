@@ -46,7 +46,9 @@ class Planners(Bystanders):
                 self._released.add(run)
                 ask(self.field.service, "release", project=run)
                 line = {"do": "send", "event": "news", "delivery": f"{run}-news"}
-                outsiders.want(run, Wish(name=("news",), line=line))
+                # The pool may have seen them by itself, and be done before it is told.
+                gone = frozenset({"RunFinishedError"})
+                outsiders.want(run, Wish(name=("news",), line=line, losses=gone))
 
 
 def deeds(case: Case, row: Row) -> Iterator[Deed]:

@@ -92,6 +92,17 @@ FOLDED = fold([row(1), row(2, error={"type": "X", "message": ""})])
         {**FOLDED, "names": {"error": []}},
         {**FOLDED, "names": 5},
         {**FOLDED, "more": 1},
+        {**FOLDED, "rows": 10**9},
+        {**FOLDED, "rows": 10**9, "ids": {"before": "r", "first": 1}},
+        {**FOLDED, "rows": True},
+        {**FOLDED, "same": {"id": "x"}},
+        {**FOLDED, "names": {"at": [1, 2]}},
+        {**FOLDED, "names": {"error": "ab"}},
+        {**FOLDED, "ids": {"before": "r", "first": True}},
+        {**FOLDED, "ids": {"before": "r", "each": "ab"}},
+        {**FOLDED, "ids": {"before": "r", "each": [1, 2]}},
+        {**FOLDED, "at": [1.5, 2]},
+        {**FOLDED, "same": []},
     ],
 )
 def test_what_is_no_chunk_is_refused_by_its_place_and_run(damaged: Any) -> None:

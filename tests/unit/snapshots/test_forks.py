@@ -81,7 +81,7 @@ with store.transaction():
         try:
             with store.transaction():
                 pass
-        except AssertionError:
+        except StorageForkedError:
             pass
 if os.getpid() != opener:
     assert store.database.connection.in_transaction, "the parent's transaction was touched"

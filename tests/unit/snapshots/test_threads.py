@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -130,7 +131,7 @@ def test_threads_may_use_a_handle_one_after_another(store: SqliteSnapshotStore) 
         state.put(f"{key} again", 1)
 
     for key in "abc":
-        in_a_thread(lambda key=key: write(key))
+        in_a_thread(partial(write, key))
     write("d")
     assert len(state.list()) == 8
 

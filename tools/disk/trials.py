@@ -1,0 +1,213 @@
+"""One operation, one fault, one number: what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sys
+from collections import Counter
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from machines.errors import MachinesError
+from snapshots import limits, open_store
+from snapshots.errors import SnapshotsError
+from tools.disk.failing import FailingDisk, Fault, busy_at_times
+from tools.disk.history import NOTHING, History, told
+from tools.disk.life import looking_often
+from tools.disk.scene import PATIENCE_S, BrokenError, Scene
+from tools.disk.watching import watched
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tools.disk.operations import Operation
+
+LASTING_S: Final = 0.1
+"""How long a fault lasts that does not pass by itself, unless the operation is over before."""
+_QUICK: Final = {"SAVE_RETRY_MS": 1, "SAVE_RETRY_MS_MAX": 4, "BUSY_TIMEOUT_MS": 4}
+_SHORT: Final = {
+    "CHECKPOINT_PAGES": 6,
+    "CHECKPOINT_REST_PAGES": 2,
+    "WAL_RESTART_BYTES": 8 * limits.PAGE_BYTES,
+    "WAL_BYTES_MAX": 32 * limits.PAGE_BYTES,
+    "OPEN_PATIENCE_MS": 30,
+}
+
+
+@dataclass(slots=True)
+class Trial:
+    """What was seen of one."""
+
+    hits: int = 0
+    """How often the disk failed: never is a clean pass."""
+    raised: str = ""
+    wrong: list[str] = field(default_factory=list)
+
+
+@contextmanager
+def quickly(*, often: bool) -> Iterator[None]:
+    """Have what is tried again be tried again soon, and the log copied at once if `often`."""
+    bounds = _QUICK | ({name: _SHORT[name] for name in _SHORT} if often else {})
+    changed: list[tuple[dict[str, Any], str, Any]] = []
+    for name, module in list(sys.modules.items()):
+        if not name.startswith(("machines", "snapshots")):
+            continue
+        here = vars(module)
+        for bound in bounds.keys() & here.keys():
+            changed.append((here, bound, here[bound]))
+            here[bound] = bounds[bound]
+    try:
+        yield
+    finally:
+        for here, bound, before in changed:
+            here[bound] = before
+
+
+def attempt(operation: Operation, fault: Fault, number: int, folder: Path) -> Trial:
+    """Disturb an operation at the `number`-th thing of the fault's kind."""
+    return asyncio.run(_Attempt(operation, fault, folder).go(number))
+
+
+class _Attempt:
+    def __init__(self, operation: Operation, fault: Fault, folder: Path) -> None:
+        self.operation, self.fault, self.folder = operation, fault, folder
+        self.scene = Scene(folder / "state.db")
+        self.disk = FailingDisk(folder)
+        self.history = History(self.disk)
+        self.trial = Trial()
+
+    async def go(self, number: int) -> Trial:
+        """Do it all."""
+        asyncio.get_running_loop().set_exception_handler(self._unheard)
+        with ExitStack() as seams:
+            vfs = seams.enter_context(watched(self.disk))
+            seams.enter_context(told(self.history, vfs))
+            seams.enter_context(busy_at_times(self.disk, vfs.base))
+            seams.enter_context(looking_often())
+            seams.enter_context(quickly(often=self.operation.name == "checkpoint"))
+            self.scene.vfs = vfs.base
+            try:
+                await self._disturb(number)
+                await self._look_again()
+            except BrokenError as error:
+                self._wrong(str(error))
+            except (SnapshotsError, MachinesError, AssertionError) as error:
+                self._wrong(f"afterwards: {error!r}")
+            self.disk.mend()
+            try:
+                await self.scene.close()
+            except Exception as error:  # noqa: BLE001 - whatever it is, it must not be
+                self._wrong(f"it does not close: {error!r}")
+        return self.trial
+
+    def _unheard(self, _loop: object, context: dict[str, Any]) -> None:
+        self._wrong(f"nobody heard: {context.get('exception') or context['message']!r}")
+
+    def _wrong(self, what: str) -> None:
+        self.trial.wrong.append(what)
+
+    async def _disturb(self, number: int) -> None:
+        scene, operation = self.scene, self.operation
+        if not operation.opens:
+            await scene.open()
+        if operation.arrange is not None:
+            await operation.arrange(scene)
+        if scene.has_host and operation.name != "outcome":
+            await scene.at_rest()
+        before = len(self.history.moments)
+        self.disk.arm(self.fault, number)
+        error = await self._act()
+        self.trial.hits = self.disk.hits
+        if error is not None:
+            self._judge(error, before)
+        self._compare("after it")
+        self._kill()
+        if error is not None:
+            if scene.has_host:
+                await scene.at_rest()
+            if (again := await self._act()) is not None:
+                self._wrong(f"done again, it raises {again!r}")
+
+    async def _act(self) -> BaseException | None:
+        """Act, and mend the disk when it is over, or after a while."""
+        task = asyncio.ensure_future(self.operation.act(self.scene))
+        if self.fault.lasts:
+            await asyncio.wait({task}, timeout=LASTING_S)
+        else:
+            await asyncio.wait({task}, timeout=PATIENCE_S)
+        self.disk.mend()
+        await asyncio.wait({task}, timeout=PATIENCE_S)
+        if not task.done():
+            task.cancel()
+            await asyncio.wait({task})
+            message = "stuck: it never ends"
+            raise BrokenError(message)
+        return task.exception()
+
+    def _judge(self, error: BaseException, before: int) -> None:
+        self.trial.raised = type(error).__name__
+        if not isinstance(error, self.fault.expected):
+            self._wrong(f"expected {self.fault.expected.__name__}, it raises {error!r}")
+        if not self.trial.hits:
+            self._wrong(f"nothing failed, it raises {error!r}")
+        if self.operation.is_one_write and len(self.history.moments) > before:
+            self._wrong("it raises, and something was written")
+
+    def _compare(self, when: str) -> None:
+        """Compare the file with the last commit, and each run in memory with its row."""
+        last = self.history.moments[-1].picture
+        if last == NOTHING:
+            return
+        if self.scene.picture() != last:
+            self._wrong(f"{when}, the file is not what the last commit wrote")
+
+    def _kill(self) -> None:
+        """Look at the file as a kill would leave it: whole, and each run as it was at its save."""
+        place = self.folder / "killed"
+        place.mkdir()
+        for name in ("state.db", "state.db-wal"):
+            if (self.folder / name).exists():
+                shutil.copyfile(self.folder / name, place / name)
+        if not (place / "state.db").exists():
+            return
+        self.disk.mend()
+        with open_store(place / "state.db", clock=self.scene.clock) as store:
+            said = store.database.connection.execute("pragma integrity_check").get
+            if said != "ok":
+                self._wrong(f"after a kill: {said}")
+
+    async def _look_again(self) -> None:
+        """See that all came about, now and in another host."""
+        scene = self.scene
+        if not scene.has_host:
+            await scene.open()
+        for when in ("in the end", "in another host"):
+            await scene.at_rest()
+            if not await self.operation.holds(scene):
+                self._wrong(f"{when}, it has not come about")
+            self._compare(when)
+            self._compare_runs(when)
+            await scene.close()
+            if when == "in the end":
+                await scene.open()
+                strays = {**scene.host.report.unresumed, **scene.host.report.lost}
+                if strays:
+                    self._wrong(f"not resumed: {strays}")
+        calls = Counter(kind for kind, _ in scene.outside.calls)
+        if calls != Counter(self.operation.calls):
+            self._wrong(f"called {dict(calls)}, expected {self.operation.calls}")
+
+    def _compare_runs(self, when: str) -> None:
+        for run_id, run in self.scene.host._resident.items():  # noqa: SLF001 - looked into
+            assert run.header is not None
+            expected = self.history.truth[run_id, run.header.revision]
+            found = run.machine.codec.decode(bytes(self.scene.host.store.load(run_id).blob))
+            if run.as_value() != expected:
+                self._wrong(f"{when}, run {run_id!r} in memory is not what was saved last")
+            from snapshots.layout import unfold_blob
+
+            if unfold_blob(found, run_id) != expected:
+                self._wrong(f"{when}, the row of run {run_id!r} is not what was saved last")
