@@ -45,6 +45,14 @@ def steps() -> tuple[Step, ...]:
     return (
         Step(name="ruff", command=(python, "-m", "ruff", "check", ".")),
         Step(name="format", command=(python, "-m", "ruff", "format", "--check", ".")),
+        Step(
+            name="bandit",
+            # What is installed; it knows some rules that ruff's S does not.
+            command=(
+                *(python, "-m", "bandit", "--quiet", "--configfile", "pyproject.toml"),
+                *("--recursive", "snapshots", "machines"),
+            ),
+        ),
         Step(name="imports", command=(python, "-c", LINT_IMPORTS, "--no-cache", "--no-logo")),
         Step(name="tidy", command=(python, "-m", "tools.tidy")),
         Step(name="mypy", command=(python, "-m", "mypy")),

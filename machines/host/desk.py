@@ -118,8 +118,6 @@ class Desk(Residents):
         receipt = entering.send(live, given, waiter=future, delivery=delivery)
         if receipt is not None:
             return receipt
-        if future.done() and delivery is None:  # as most are: nothing is to be waited for
-            return future.result()
         return await self._answered(live, future, delivery)
 
     async def answer(
@@ -177,6 +175,8 @@ class Desk(Residents):
                 return None
 
     async def _answered(self, live: Run, future: asyncio.Future[Any], delivery: str | None) -> Any:
+        if future.done():  # as most are: nothing is to be waited for
+            return future.result()
         if delivery is not None:
             live.note_delivering(delivery, future)
         return await asyncio.shield(future)

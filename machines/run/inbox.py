@@ -181,9 +181,8 @@ def _checked(run: Run, given: Incoming) -> Incoming:
     refuse_reserved(run.run_id, given.event, given.data)
     if not given.args and are_constants(given.data):
         return given
-    codec = run.machine.codec
-    encoded = codec.encode([list(given.args), dict(given.data)], root=f"event {given.event}")
-    args, data = codec.decode(encoded)
+    values = [list(given.args), dict(given.data)]
+    args, data = run.machine.codec.copy(values, root=f"event {given.event}")
     return given._replace(args=tuple(args), data=data)
 
 

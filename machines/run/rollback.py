@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from machines.binding.rebuilding import grow, resume
 from machines.engine.queues import reject, reject_waiter
 from machines.errors import RunFinishedError
-from machines.run.activity import calls_begun, take_as_begun
+from machines.run.activity import calls_begun, nodes_of, take_as_begun
 from machines.run.ending import die
 from machines.run.waiters import drop_arrivals, drop_event, give_back, unsaved_waiting, waiters_of
 from machines.run.worker import UNSAVED, Halt
@@ -69,7 +69,8 @@ def put_back(run: Run, item: Queued | None = None) -> None:
     tree.clear()
     if item is not None and item.trigger.future is not None:
         waiters[item.seq] = item.trigger.future
-        drop_arrivals(tree, {item.seq})
+        if item.seq not in run.arrivals_saved:
+            drop_arrivals(tree, {item.seq})
     try:
         grow(tree, run.machine, run.row.saved_tree())
         tree.seq, tree.stamp = max(tree.seq, numbered), max(tree.stamp, stamp)
@@ -85,11 +86,16 @@ def put_back(run: Run, item: Queued | None = None) -> None:
 
 
 def stall(run: Run, error: SnapshotsError, item: Queued | None) -> None:
-    """Stop a run until it can be saved; who waits for what no save holds is told."""
+    """Stop a run until it can be saved; who waits for what no save holds is told.
+
+    What the row holds stays queued and is run then, since it would be after a restart: its sender
+    goes on waiting.
+    """
     run.paused, run.trouble = True, error
     told = [arrival.item for arrival in unsaved_waiting(run.tree)]
     if item is not None and item.trigger.future is not None:
         told.append(item)
+    told = [event for event in told if not _is_held(run, event)]
     for event in told:
         _forget(run, event)
         reject(event.trigger, error)
@@ -113,6 +119,13 @@ def choke(run: Run, error: SnapshotsError) -> None:
         stall(run, broken, None)
     except Halt:
         return
+
+
+def _is_held(run: Run, item: Queued) -> bool:
+    """Whether the row holds an event, as an arrival or on the queue of a chart built from it."""
+    queues = (node.engine.external_queue.items for node in nodes_of(run.tree))
+    waits = any(queued.seq == item.seq for queue in queues for queued in queue)
+    return item.seq in run.arrivals_saved or waits
 
 
 def _forget(run: Run, item: Queued) -> bool:

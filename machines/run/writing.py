@@ -46,8 +46,7 @@ class Pen:
 
         Raises EncodeError, with a path that begins with `where`.
         """
-        codec = self._run.machine.codec
-        return codec.decode(codec.encode(value, root=where))
+        return self._run.machine.codec.copy(value, root=where)
 
     def change(self, keep: Callable[[], Callable[[], None]], change: Callable[[], T]) -> T:
         """Change a ledger, save the run, and return what the change returned.

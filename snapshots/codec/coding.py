@@ -72,6 +72,15 @@ class Codec:
         """
         return self._reader.whole(load(data), root, omit)
 
+    def copy(self, value: object, *, root: str = "value") -> Any:
+        """Return what `decode` gives of what `encode` gives: a value that nobody else can change.
+
+        Parameters and errors are those of the two.
+        """
+        data = self.encode(value, root=root)
+        plain = load(data)
+        return plain if TAG not in data else self._reader.whole(plain, root, ())
+
     def to_plain(self, value: object, *, root: str = "value", omit: Collection[str] = ()) -> Plain:
         """Return `value` as a JSON structure, for `dump`, that shares no container with it.
 
