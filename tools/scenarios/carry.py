@@ -104,7 +104,7 @@ def told(case: Case) -> dict[str, list[int]]:
 def _not_listed_once(case: Case) -> Iterator[str]:
     assert isinstance(case.bystanders, Depositors)
     log = case.witness.log
-    expected = {(run, log.reference("count", f"count-{run}")) for run, _ in case.rows()}
+    expected = {(run, str(log.reference("count", f"count-{run}"))) for run, _ in case.rows()}
     expected |= {(name, REFERENCE) for name in case.bystanders.told}
     listed = Counter((name, reference) for name, reference in found(case)[0])
     for entry in expected | listed.keys():

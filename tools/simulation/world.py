@@ -42,12 +42,7 @@ class Outcome:
     seed: int
     broken: tuple[Broken, ...]
     trace: tuple[str, ...]
-    lives: int
-    saves: int
-    calls: int
-    events: int
-    crashes: int
-    machines: tuple[str, ...]
+    counts: dict[str, int]
 
 
 class World:
@@ -100,17 +95,17 @@ class World:
             self._play()
         finally:
             self.close()
-        known = self.clients.runs.values()
         return Outcome(
             seed=self.seed,
             broken=tuple(self.rules.broken),
             trace=tuple(self.trace),
-            lives=self.lives,
-            saves=self.rules.looks,
-            calls=sum(account.calls for account in self.outside.accounts.values()),
-            events=len(self.rules.ops),
-            crashes=self.crashes,
-            machines=tuple(sorted(set(known))),
+            counts={
+                "lives": self.lives,
+                "saves": self.rules.looks,
+                "calls": sum(account.calls for account in self.outside.accounts.values()),
+                "events": len(self.rules.ops),
+                "crashes": self.crashes,
+            },
         )
 
     def _play(self) -> None:

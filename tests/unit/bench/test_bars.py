@@ -164,6 +164,7 @@ def test_every_promise_of_cost_has_its_bar() -> None:
         "send": (0.7, 0.4),
         "loop": (1.5, None),
         "boot-finished": (1.3, None),
+        "boot-finished-waiting": (None, None),
         "boot-waiting": (4, None),
         "boot-waiting-bytes": (1_000, None),
         "sweep-p999": (1.5, None),

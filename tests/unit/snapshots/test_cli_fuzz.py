@@ -25,8 +25,17 @@ OPTIONS = [
 ]
 # How many words each command takes before the file.
 COMMANDS = {
-    **{"runs": 0, "stats": 0, "show": 1, "cancel": 1, "revive": 1, "backup": 1},
-    **{"send": 2, "resolve": 2, "answer": 3, "bogus": 1, "--version": 0},
+    "runs": 0,
+    "stats": 0,
+    "show": 1,
+    "cancel": 1,
+    "revive": 1,
+    "backup": 1,
+    "send": 2,
+    "resolve": 2,
+    "answer": 3,
+    "bogus": 1,
+    "--version": 0,
 }
 OBEYED = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 CALLS = 70
