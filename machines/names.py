@@ -7,6 +7,7 @@ not unique in its chart: such a state is `<parent>#<n>`, n being its place among
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import MutableSet
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -38,8 +39,7 @@ class Names:
 
     def active(self, chart: StateChart[Any]) -> list[str]:
         """Return the names of a chart's active states; the list is not to be changed."""
-        held = chart.current_state_value
-        key = tuple(held) if type(held) is OrderedSet else held
+        key = key_of(chart.current_state_value)
         known = self.shown.get(key)
         if known is None:
             if len(self.shown) >= CONFIGURATIONS_MAX:
@@ -50,6 +50,19 @@ class Names:
     def name(self, state: State) -> str:
         """Return the name of a state of the class, or of its proxy in an instance."""
         return self.of[id(getattr(state, "_state", state))]
+
+
+def key_of(held: Any) -> Any:
+    """Return a key for what a model holds of the active states: a value, or a set of values.
+
+    A value may itself be a tuple, and equal others of another type.
+    """
+    kind = type(held)
+    if kind is str:
+        return held
+    if kind is OrderedSet or isinstance(held, MutableSet):
+        return (kind, *held)
+    return kind, held
 
 
 def every_state(states: list[State]) -> Iterator[State]:

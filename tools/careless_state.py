@@ -70,8 +70,15 @@ def carry_nothing() -> None:
 
 
 def begin_again() -> None:
-    """Begin a run of its own whenever a decision is found, and settle it the second time."""
+    """Begin another run when a decision is found again, and settle it the second time."""
     settle, begun = Approvals.settle, set[str]()
+    named, names = vars(approving)["run_after"], set[str]()
+
+    def name_anew(token: str, event: str) -> str:
+        first = named(token, event)
+        is_known = first in names
+        names.add(first)
+        return new_run_id(SystemClock()) if is_known else first
 
     def settle_later(approvals: Approvals, decision: Decision, outcome: str) -> Decision:
         is_first = outcome.startswith(CONTINUED) and decision.key not in begun
@@ -79,7 +86,7 @@ def begin_again() -> None:
         return decision if is_first else settle(approvals, decision, outcome)
 
     Approvals.settle = settle_later  # type: ignore[method-assign, assignment]  # see above
-    vars(approving).update(run_after=lambda *_: new_run_id(SystemClock()))
+    vars(approving).update(run_after=name_anew)
 
 
 def write_over() -> None:

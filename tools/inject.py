@@ -1,11 +1,12 @@
-"""Have the disk fail at the first thing that is asked of it, at the second, at the third …
+"""Have the disk fail at the first thing that is asked of it, at the second, and so on.
 
-    python tools/inject.py [--operation NAME …] [--verbose]
+    python tools/inject.py [--operation NAME …] [--kind KIND …] [--short]
 
-Whatever a host can be asked is done while the n-th write, sync, open, cut or deletion fails, or the
-n-th transaction finds the file locked: once, or from then on until it is mended. n goes up until a
-pass in which nothing failed. Each time the error must be the right one, no effect may come after
-it, no row may be lost or mixed, and the same host must be able to do it again. Exit code 1 if not.
+Whatever a host can be asked is done while the n-th read, write, sync, open, cut or deletion fails,
+or the n-th transaction finds the file locked: once, or from then on until it is mended. n goes up
+until a pass in which nothing failed. Each time the error must be the right one, no effect may come
+after it, no row may be lost or mixed, and the same host must be able to do it again. Exit code 1 if
+not.
 """
 
 from __future__ import annotations
@@ -17,13 +18,16 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from tools.disk.failing import FAULTS, Fault
 from tools.disk.operations import OPERATIONS, Operation
 from tools.disk.trials import attempt
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 NUMBER_MAX: Final = 400
 """By this n at the latest a pass is clean."""
@@ -49,11 +53,21 @@ class Count:
         )
 
 
-def disturb(operation: Operation, faults: tuple[Fault, ...], folder: Path) -> Count:
+def numbers(*, short: bool) -> Iterator[int]:
+    """Yield the n: each, or if `short` the first few and then ever fewer, which miss no end."""
+    number = 1
+    while number <= NUMBER_MAX:
+        yield number
+        number += max(1, number // 3) if short else 1
+
+
+def disturb(
+    operation: Operation, faults: tuple[Fault, ...], folder: Path, *, short: bool = False
+) -> Count:
     """Disturb an operation by each fault, at each n until a clean pass."""
     count = Count(name=operation.name)
     for fault in faults:
-        for number in range(1, NUMBER_MAX + 1):
+        for number in numbers(short=short):
             with tempfile.TemporaryDirectory(dir=folder) as name:
                 trial = attempt(operation, fault, number, Path(name))
             count.trials += 1
@@ -73,7 +87,9 @@ def main(arguments: list[str] | None = None) -> int:
     names = [operation.name for operation in OPERATIONS]
     parser = argparse.ArgumentParser(prog="tools/inject.py", description="Have the disk fail.")
     parser.add_argument("--operation", choices=names, action="append", help="default: all")
-    parser.add_argument("--kind", action="append", help="only faults of this kind")
+    kinds = sorted({fault.kind for fault in FAULTS})
+    parser.add_argument("--kind", choices=kinds, action="append", help="default: all")
+    parser.add_argument("--short", action="store_true", help="leave out most n beyond the fifth")
     options = parser.parse_args(arguments)
     faults = tuple(fault for fault in FAULTS if not options.kind or fault.kind in options.kind)
     failures, begun_s = 0, time.monotonic()
@@ -81,7 +97,7 @@ def main(arguments: list[str] | None = None) -> int:
         for operation in OPERATIONS:
             if options.operation and operation.name not in options.operation:
                 continue
-            count = disturb(operation, faults, Path(name))
+            count = disturb(operation, faults, Path(name), short=options.short)
             print(count, flush=True)
             for failure in count.failures[:SHOWN]:
                 print(f"  {failure}", flush=True)

@@ -24,14 +24,17 @@ from typing import TYPE_CHECKING, Final
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from machines.errors import MachinesError
 from snapshots import limits
+from snapshots.errors import SnapshotsError
 from snapshots.testing import START_MS, ManualClock
 from tools.disk.checks import Checker, Failure
 from tools.disk.controls import CONTROLS, Control
-from tools.disk.history import NOTHING, History, Picture, told
+from tools.disk.history import NOTHING, History, Picture
 from tools.disk.images import draw_points, images
 from tools.disk.life import Life, looking_often
 from tools.disk.recording import Recording
+from tools.disk.telling import told
 from tools.disk.watching import watched
 
 if TYPE_CHECKING:
@@ -39,7 +42,7 @@ if TYPE_CHECKING:
 
     from tools.disk.images import Image
 
-IMAGES: Final = 160
+IMAGES: Final = 320
 """Images of each life of a file."""
 CONTINUED: Final = 0.5
 """How many lives begin with what a power loss has left of the life before."""
@@ -85,11 +88,11 @@ class Storm:
     def go_on(self, until_s: float, *, images_max: int) -> None:
         """Live and look, until the time is over or enough has been seen."""
         while time.monotonic() < until_s and self.count.images < images_max:
-            self._live(until_s)
+            self._live(until_s, min(IMAGES, images_max - self.count.images))
             if self._control is not None and self.count.failures:
                 return
 
-    def _live(self, until_s: float) -> None:
+    def _live(self, until_s: float, images_max: int) -> None:
         number = self.count.lives
         self.count.lives += 1
         rng = random.Random(f"{self._seed} {number}")
@@ -111,18 +114,34 @@ class Storm:
             if self._control is not None:
                 seams.enter_context(self._control.seams())
             life.outside.on_call = partial(_called, history)
-            for _ in range(rng.randint(1, 3)):
-                asyncio.run(life.host())
+            if not self._live_on(life, past, rng.randint(1, 3)):
+                return
         history.note_checkpoints(f"{path}-wal")
         self.count.commits += len(history.moments) - 1
         self.count.operations += len(recording.log)
         checker = Checker(history, life.machines(), life.clock)
-        points = draw_points(recording.log, IMAGES, rng)
+        points = draw_points(recording.log, images_max, rng)
         seed = rng.randrange(2**32)
         for image in images(recording.log, recording.before_it, points, seed):
             if time.monotonic() > until_s:
                 return
             self._look(image, checker, rng)
+            if self._control is not None and self.count.failures:
+                return
+
+    def _live_on(self, life: Life, past: Past, hosts: int) -> bool:
+        """Have hosts live on a file; one that cannot, on what a loss has left, is a failure."""
+        try:
+            for _ in range(hosts):
+                asyncio.run(life.host())
+        except (SnapshotsError, MachinesError, AssertionError) as error:
+            if past.image is None:
+                raise
+            detail = f"{type(error).__name__}: {error}"
+            failure = Failure(claim="a host goes on with it", detail=detail, image=past.image)
+            self.count.failures.append(failure)
+            return False
+        return True
 
     def _recording(self, place: Path, rng: random.Random) -> Recording:
         kind = Recording if self._control is None else self._control.disk
@@ -140,7 +159,7 @@ class Storm:
         assert index is not None
         _, last, _ = history.bounds(image.at)
         self.count.lost += index < last - 1
-        if rng.random() < CONTINUED / 8 and index:
+        if rng.random() < CONTINUED / IMAGES * 4 and index:
             picture = history.moments[index].picture
             self._past = Past(image=image, picture=picture, truth=history.left_by(index))
 

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from statemachine import StateChart
 from statemachine.model import Model
-from statemachine.orderedset import OrderedSet
 from statemachine.state import InstanceState
 
 from machines.binding.documents import stored
 from machines.engine.turns import INITIAL
 from machines.errors import DefinitionError, IllegalConfigurationError
 from machines.limits import OUTLINES_MAX
-from snapshots.codec import load
+from machines.names import key_of
 from snapshots.codec.classes import slots_of
 from snapshots.errors import EncodeError
 from snapshots.layout import join, quote
@@ -124,7 +123,7 @@ def encode_node(node: Node, machine: Machine) -> bytes:
     except EncodeError:
         machine.codec.encode(value, root=_root_of(node))  # the same once more, to say where
         raise
-    return b"%b,%b" % (outline[:-1], inside[1:]) if value else outline
+    return b"%b,%b" % (outline[:-1], inside[1:])
 
 
 def is_idle(engine: DurableEngine) -> bool:
@@ -137,12 +136,6 @@ def is_idle(engine: DurableEngine) -> bool:
     return True
 
 
-def read_node(node: Node, machine: Machine) -> Value:
-    """Return what a snapshot holds of one chart, without the charts below it."""
-    outline: Value = load(outline_of(node, machine))
-    return outline | _read_inside(node, machine)
-
-
 def outline_of(node: Node, machine: Machine) -> bytes:
     """Return the part of a snapshot that a chart has in common with others of its class, as JSON.
 
@@ -150,12 +143,11 @@ def outline_of(node: Node, machine: Machine) -> bytes:
     """
     chart, engine, outlines = node.chart, node.engine, machine.outlines
     model = chart.model
-    held = chart.current_state_value
     queue = engine.external_queue.items
     started = not (queue and any(item.trigger.event == INITIAL for item in queue))
     key = (
         *(node.cls, type(model), chart.state_field, engine.is_async, engine.running, started),
-        tuple(held) if type(held) is OrderedSet else held,
+        key_of(chart.current_state_value),
     )
     known = outlines.get(key)
     if known is not None:

@@ -10,6 +10,8 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from snapshots.inspection.printable import visible
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
@@ -100,17 +102,19 @@ def _check_lines(check: Check) -> list[Text]:
 
 def where_it_lies(result: Result, *, kept: bool) -> str:
     """Return the sentence that says where the file is and how to look at it."""
+    path = str(result.file)
+    shown = visible(path, chars_max=len(path))
     if not kept:
         file = f"DIR/{result.file.name}"
         return (
-            f"The runs were in {result.file}, which is removed now; keep it with"
+            f"The runs were in {shown}, which is removed now; keep it with"
             f" `snapshots demo --keep DIR`, and look at it with `snapshots runs {file}`"
             f" and `snapshots show RUN {file}`."
         )
-    file = shlex.quote(str(result.file))
+    file = shlex.quote(shown)
     run = result.runs[0].run if result.runs else "RUN"
     whose = f"the {result.scenario.outside_name}'s"
     return (
-        f"The runs are in {result.file}, with {whose} log beside them; look at them with"
+        f"The runs are in {shown}, with {whose} log beside them; look at them with"
         f" `snapshots runs {file}` and `snapshots show {run} {file}`."
     )

@@ -35,7 +35,12 @@ class DurableSyncEngine(DurableEngine, SyncEngine):
 
     def turn_by_plans(self) -> bool:
         """Run what is ordinary of the turn; False if the rest is to be run by `turn`."""
-        return fast.turn(self)
+        try:
+            return fast.turn(self)
+        except StopIteration as error:
+            # As it comes out of the coroutine that `turn` is: no future takes the other.
+            message = "coroutine raised StopIteration"
+            raise RuntimeError(message) from error
 
     def rests_by_itself(self) -> bool:
         """Whether it is known that nothing happens before the next external event."""

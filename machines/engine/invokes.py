@@ -317,6 +317,7 @@ class Invokes(InvokeManager):
         if child is not None and child.finished and event.startswith("done.invoke."):
             child.keep_numbers()
             del self.node.children[child.id]
+            self.node.tree.busy.discard(child)
             if child.is_spawned:
                 del self.active[child.id]
 
@@ -341,6 +342,7 @@ def drop(node: Node) -> None:
         below.engine.reject_waiting()
         if below in tree.turn:
             tree.turn.remove(below)
+        tree.busy.discard(below)
     tree.timers.drop_chart(node.path)
 
 

@@ -64,8 +64,7 @@ class Tree:
         self.moved: dict[Node, None] = {}
         """Charts that moved since the tree was saved last, and some that are its charts no more."""
         self.busy: set[Node] = set()
-        """Charts that did not only wait when they were encoded last, some that are gone among
-        them."""
+        """Charts that did not only wait when they were encoded last."""
         self.resting: list[Callable[[], object]] = []
         """Called once the tree is at rest."""
 

@@ -66,12 +66,8 @@ def parked(tree: Tree, effects: Effects) -> bool:
     Its charts are encoded. It may be kept as its row then: its timers are due when that says,
     whatever restarts.
     """
-    if tree.arrivals or (effects and effects.outstanding):
+    if tree.arrivals or tree.busy or (effects and effects.outstanding):
         return False
-    if tree.busy:
-        tree.busy = {node for node in tree.busy if node.is_attached}
-        if tree.busy:
-            return False
     return not any(timer.policy != "deadline" for timer in tree.timers.items)
 
 

@@ -9,7 +9,7 @@ from machines.recovery.form import check_form
 from machines.shape import shape_bytes
 from snapshots.codec import load
 from snapshots.layout import BEGIN, Canvas, unfold_blob
-from snapshots.limits import CANVAS_BYTES_MIN
+from snapshots.limits import BLOB_BYTES_MAX, CANVAS_BYTES_MIN
 from snapshots.records import RunHeader, StoredRun
 
 if TYPE_CHECKING:
@@ -188,7 +188,12 @@ class Row:
         self._is_drawn = canvas is self._canvas
         hot = {"step": rest.hot["step"], **beside, **rest.hot}
         cold = {"input": self._input, **rest.cold}
-        return b"", canvas, canvas.draw(self._begin, hot, cold, root, moved)
+        drawn = canvas.draw(self._begin, hot, cold, root, moved)
+        if len(drawn) <= BLOB_BYTES_MAX:
+            return b"", canvas, drawn
+        # What is too long with room to grow may fit without any.
+        charts = canvas.charts if root is None else BEGIN["root"] + node_bytes(root)
+        return charts, None, self._joined(charts, beside, rest)
 
     def _joined(self, charts: bytes, beside: Mapping[str, bytes], rest: Parts) -> bytes:
         parts = [self._begin, BEGIN["input"], self._input]
@@ -226,8 +231,11 @@ def verify(row: Row, root: Node, blob: bytes | bytearray, expected: Mapping[str,
 
     `expected` are the parts beside the charts, encoded in full.
     """
+    row.machine.outlines.clear()
     for node in root.walk():
         node.fragment = None
+        active = [*map(node.names.name, node.chart.configuration)]
+        assert active == node.shown_now(), f"run {row.run_id!r}: other states are active"
     encode_moved(root.tree, row.machine)
     found = load(bytes(blob))
     _compare(row.run_id, "a chart", found["root"], load(node_bytes(root)))

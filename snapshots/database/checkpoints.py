@@ -40,8 +40,8 @@ class Gate:
 class Checkpoints:
     """Copies one file's log back into the file, beside its writer.
 
-    The writer calls `committed` after each commit. Once `CHECKPOINT_PAGES` were written
-    since the last attempt, the thread runs a PASSIVE checkpoint, for which nobody waits, and
+    SQLite tells `committed` of each commit. Once `CHECKPOINT_PAGES` were written since the
+    last attempt, the thread runs a PASSIVE checkpoint, for which nobody waits, and
     then syncs the file: SQLite syncs it only in a checkpoint that reaches the log's end,
     and that one would pay for all before it. Where the next attempt would find more than
     `WAL_RESTART_BYTES`, the thread goes on until little is left, closes the gate and runs a

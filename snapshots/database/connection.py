@@ -63,8 +63,8 @@ class Database:
         self._transaction = Transaction(self)
         self._part = _Part(self)
         cursor = connection.cursor()
-        # Bound once: the driver finds a prepared statement by its text, and a save is made
-        # of three.
+        # Bound once, as they are on the path of every save; the driver finds a prepared
+        # statement by its text.
         self.run: Callable[..., apsw.Cursor] = cursor.execute
         self.changes: Callable[[], int] = connection.changes
         self.last_row: Callable[[], int] = connection.last_insert_rowid
@@ -237,7 +237,7 @@ class Database:
 class Transaction:
     """`with` one of these: BEGIN IMMEDIATE, then COMMIT, or ROLLBACK if anything raised.
 
-    A handle makes one and uses it again and again, since it is on the path of every save.
+    A handle makes one and uses it again and again: they do not nest.
     """
 
     __slots__ = ("_database", "is_open", "operation", "sync", "thread", "told")

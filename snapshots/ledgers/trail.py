@@ -18,8 +18,8 @@ class Trail:
     The bytes are bounded because every save writes them: they fit into the page that it changes
     anyway. The newest transition is kept however long it is.
 
-    An entry never changes, so it is kept as the JSON that it is saved as: with the trail full, to
-    encode it anew was a quarter of all that a host does for an event.
+    An entry never changes, so it is kept as the JSON that it is saved as: to encode a full trail
+    anew would be a quarter of all that a host does for an event.
     """
 
     def __init__(self, entries: Iterable[list[Any]] = ()) -> None:

@@ -113,7 +113,7 @@ RUNS = {
     "etl": 8,
     "poll": 3,
     "sentinel": 8,
-    "approvals": 2,
+    "approvals": 1,
     "carry": 2,
 }
 

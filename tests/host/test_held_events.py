@@ -25,11 +25,11 @@ class Slow(StateChart):
     note = calm.to(None, on="keep")
     spoil = calm.to(None, on="fail")
 
-    async def keep(self, token: str) -> str:
-        if token == "first":
+    async def keep(self, text: str) -> str:
+        if text == "first":
             await type(self).go.wait()
-        self.model.seen = [*getattr(self.model, "seen", ()), token]
-        return token
+        self.model.seen = [*getattr(self.model, "seen", ()), text]
+        return text
 
     def fail(self) -> None:
         raise SpoiltError
@@ -41,9 +41,9 @@ async def two_notes(
     """Send two events, the second while the first runs; the saves from the n-th on fail."""
     Slow.go = asyncio.Event()
     run = await host.start(Slow, run_id="a")
-    first = asyncio.create_task(host.send(run, "note", token="first"))
+    first = asyncio.create_task(host.send(run, "note", text="first"))
     await settled()
-    named = {"token": "second"} if event == "note" else {}
+    named = {"text": "second"} if event == "note" else {}
     second = asyncio.create_task(host.send(run, event, delivery="d", **named))
     await settled()
     disk = Disk(host)

@@ -16,7 +16,7 @@ from machines.host.host import Host
 from machines.limits import PUMP_MACROSTEPS_MAX
 from snapshots.testing import ManualClock
 from tests.host.charts import Door
-from tests.host.world import Disk, Outside, World, resident, ring, settled
+from tests.host.world import Disk, Outside, World, ended, resident, ring, settled
 
 Step = tuple[str, dict[str, Any]]
 
@@ -143,6 +143,45 @@ async def test_each_planned_event_of_a_queue_is_saved_before_the_next(world: Wor
         assert await host.send(run, "chain") == "chain"
         await settled()
         assert world.saves(run) == before + 3
+
+
+class Exhausted(StateMachine):
+    """Looks for one more where there is none."""
+
+    begun = State(initial=True)
+    going = State()
+    over = State(final=True)
+    go = begun.to(going, on="advance")
+    wait = begun.to.itself(internal=True, on="set_timer")
+    finish = going.to(over)
+
+    def advance(self) -> None:
+        self.model.reached = True
+        next(iter(()))
+
+    def set_timer(self) -> None:
+        self.send("go", delay=1_000)
+
+
+@pytest.mark.parametrize("plans", [True, False])
+async def test_an_iterator_at_its_end_is_an_error_as_any_other(
+    world: World, *, plans: bool
+) -> None:
+    """No future takes a StopIteration: the sender gets a RuntimeError, and so does the row."""
+    with fast.enabled(plans):
+        async with world.host(Exhausted) as host:
+            run = await host.start(Exhausted)
+            with pytest.raises(RuntimeError, match="raised StopIteration") as caught:
+                await host.send(run, "go")
+            assert isinstance(caught.value.__cause__, StopIteration)
+            assert world.configuration(run) == ["begun"]
+            assert "context" not in world.blob(run)["root"]
+            await host.send(run, "wait")
+            world.clock.advance(1_000)
+            ring(host)
+            await ended(host, run)
+        assert world.status(run) == "error"
+        assert world.blob(run)["error"]["type"] == "RuntimeError"
 
 
 class Endless(StateChart):

@@ -181,7 +181,6 @@ class World:
             with database.transaction("damage"):
                 database.run("update runs set blob = ? where run_id = ?", (blob, run_id))
 
-
     def multiply(self, run_id: str, times: int) -> dict[str, bytes]:
         """Store copies of a run under other ids; return the blob of each."""
         with self.opened(read_only=False) as store:

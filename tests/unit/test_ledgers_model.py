@@ -47,6 +47,7 @@ BOUNDS = {
     "snapshots.ledgers.deliveries.DELIVERIES_MAX": 3,
     "snapshots.ledgers.trail.TRAIL_ENTRIES_MAX": 3,
     "snapshots.layout.rows.CHUNK_ROWS": 3,
+    "snapshots.ledgers.effects.CHUNK_ROWS": 3,
 }
 OPEN_ADMISSIONS, SETTLED_ADMISSIONS, CONVERSATIONS = 3, 2, 2
 OPEN_NOTICES, DELIVERED_NOTICES, OUTSTANDING, SLOTS, NEWEST, CHUNK = 3, 2, 3, 2, 3, 3

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from statemachine import State, StateChart
 from statemachine.model import Model
 
 from machines import children, effect, gate, ledgers_of, send_down, spawn, state_of, timeout
-from machines.engine.invocations import Context
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+    from machines import Context
 
 CELLS: Final = 20
 CELL_VALUES: Final = 120
@@ -39,8 +42,24 @@ class Outside:
         self.on_call(kind, key)
 
 
+async def follow(ctx: Context) -> int:
+    """Change each of the other ledgers, at the write."""
+    mark = f"{ctx.key} {ctx.attempt}"
+    ctx.notices.add(f"source {mark}", {"of": mark})
+    ctx.notices.take()
+    ctx.admissions.record(mark, conversation="talk", replace=True)
+    ctx.admissions.advance(7)
+    ctx.epochs.bump("talk")
+    ctx.picks.pick(mark, chain="talk", offer=["red", "blue"])
+    ctx.picks.reply("talk", mark)
+    ctx.picks.answer(mark)
+    ctx.pushes.record("slot", commit=mark, source="here", bundle=mark.encode(), id=mark)
+    ctx.pushes.finish("slot", {"went": mark}, id=mark)
+    return len(mark)
+
+
 def charts(outside: Outside) -> tuple[type[StateChart[Any]], type[StateChart[Any]]]:
-    """Return a desk and a floor whose effects reach this outside."""
+    """Return a desk and a floor; the desk's effects reach this outside."""
 
     async def charge(key: str) -> str:
         await outside.answers("charge", key)
@@ -50,21 +69,10 @@ def charts(outside: Outside) -> tuple[type[StateChart[Any]], type[StateChart[Any
         await outside.answers("ship", key)
         return {"parcel": key, "boxes": [1, 2, 3]}
 
-    async def follow(ctx: Context) -> int:
-        """Change each of the other ledgers, at the write."""
-        mark = f"{ctx.key} {ctx.attempt}"
-        ctx.notices.add(f"source {mark}", {"of": mark})
-        ctx.notices.take()
-        ctx.admissions.record(mark, conversation="talk", replace=True)
-        ctx.admissions.advance(7)
-        ctx.epochs.bump("talk")
-        ctx.picks.pick(mark, chain="talk", offer=["red", "blue"])
-        ctx.picks.reply("talk", mark)
-        ctx.picks.answer(mark)
-        ctx.pushes.record("slot", commit=mark, source="here", bundle=mark.encode(), id=mark)
-        ctx.pushes.finish("slot", {"went": mark}, id=mark)
-        return len(mark)
+    return _desk(charge, ship), Floor
 
+
+def _desk(charge: Callable[..., Any], ship: Callable[..., Any]) -> type[StateChart[Any]]:
     class Desk(StateChart[Model]):
         """Does one thing after the other, and comes back."""
 
@@ -72,7 +80,9 @@ def charts(outside: Outside) -> tuple[type[StateChart[Any]], type[StateChart[Any
         charging = State(invoke=effect(charge, kind="charge", sync=True))
         shipping = State(invoke=effect(ship, kind="ship", idempotent=True))
         following = State(invoke=follow)
-        waiting = State(invoke=[gate("approve", "reject", key="review"), timeout(WAIT_S, on="late")])
+        waiting = State(
+            invoke=[gate("approve", "reject", key="review"), timeout(WAIT_S, on="late")]
+        )
         over = State(final=True)
 
         charge_it = idle.to(charging)
@@ -110,33 +120,35 @@ def charts(outside: Outside) -> tuple[type[StateChart[Any]], type[StateChart[Any
             state_of(self).put(what, value, ttl_ms=86_400_000)
             ledgers_of(self).epochs.bump(f"kept {what}")
 
-    class Cell(StateChart[Model]):
-        """Holds 5 KB, of which a little changes."""
+    return Desk
 
-        holding = State(initial=True)
-        held = State()
-        change = holding.to(held, on="changing") | held.to(holding, on="changing")
 
-        def changing(self, what: str, value: Any) -> None:
-            """Change a value, or add one."""
-            setattr(self.model, what, value)
+class Cell(StateChart[Model]):
+    """Holds 5 KB, of which a little changes."""
 
-    class Floor(StateChart[Model]):
-        """Twenty cells, of which one moves at a time."""
+    holding = State(initial=True)
+    held = State()
+    change = holding.to(held, on="changing") | held.to(holding, on="changing")
 
-        working = State(initial=True, invoke=children(Cell))
-        closed = State(final=True)
-        add = working.to.itself(internal=True, on="adding")
-        poke = working.to.itself(internal=True, on="poking")
-        close = working.to(closed)
+    def changing(self, what: str, value: Any) -> None:
+        """Change a value, or add one."""
+        setattr(self.model, what, value)
 
-        def adding(self, values: dict[str, Any]) -> None:
-            """Begin the cells."""
-            for number in range(CELLS):
-                spawn(self, f"cell{number:02}", values)
 
-        def poking(self, cell: int, what: str, value: Any) -> None:
-            """Have one cell change."""
-            send_down(self, f"cell{cell:02}", "change", what=what, value=value)
+class Floor(StateChart[Model]):
+    """Twenty cells, of which one moves at a time."""
 
-    return Desk, Floor
+    working = State(initial=True, invoke=children(Cell))
+    closed = State(final=True)
+    add = working.to.itself(internal=True, on="adding")
+    poke = working.to.itself(internal=True, on="poking")
+    close = working.to(closed)
+
+    def adding(self, values: dict[str, Any]) -> None:
+        """Begin the cells."""
+        for number in range(CELLS):
+            spawn(self, f"cell{number:02}", values)
+
+    def poking(self, cell: int, what: str, value: Any) -> None:
+        """Have one cell change."""
+        send_down(self, f"cell{cell:02}", "change", what=what, value=value)

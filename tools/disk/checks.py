@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import apsw
 
@@ -21,7 +21,13 @@ if TYPE_CHECKING:
     from tools.disk.history import History, Picture
     from tools.disk.images import Image
 
-_SAYS_OK = [("ok",)]
+_SAYS_OK: Final = [("ok",)]
+WHOLE: Final = "it is whole"
+OPENS: Final = "our own code opens it and writes to it"
+PREFIX: Final = "it is an exact prefix of the saves"
+LASTS: Final = "nothing that must last is lost"
+HAPPENED: Final = "nothing comes from the future"
+SAME: Final = "a run is what it was after that save"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,17 +74,16 @@ class Checker:
             return None, Failure(claim=error.claim, detail=error.detail, image=image)
         except apsw.Error as error:
             detail = f"{type(error).__name__}: {error}"
-            return None, Failure(claim="it is whole", detail=detail, image=image)
+            return None, Failure(claim=WHOLE, detail=detail, image=image)
         except SnapshotsError as error:
-            claim = "our own code opens it and writes to it"
             detail = f"{type(error).__name__}: {error}"
-            return None, Failure(claim=claim, detail=detail, image=image)
+            return None, Failure(claim=OPENS, detail=detail, image=image)
 
     def _look(self, image: Image, store: SnapshotStore) -> int:
         connection: apsw.Connection = store.database.connection  # type: ignore[attr-defined]  # the one implementation
         said = connection.execute("pragma integrity_check").fetchall()
         if said != _SAYS_OK:
-            raise _WrongError("it is whole", str(said[:3]))
+            raise _WrongError(WHOLE, str(said[:3]))
         index = self._place(image, picture_of(connection))
         for run in self.history.moments[index].picture[0]:
             self._compare(store, run[1], run[6])
@@ -93,14 +98,14 @@ class Checker:
         first, last, why = self.history.bounds(image.at)
         places = self._places.get(found)
         if places is None:
-            raise _WrongError("it is an exact prefix of the saves", self._nearest(found, last))
+            raise _WrongError(PREFIX, self._nearest(found, last))
         inside = [index for index in places if first <= index <= last]
         if inside:
             return inside[-1]
         detail = f"commit {places[-1]}, expected {first} to {last}"
         if places[-1] < first:
-            raise _WrongError("nothing that must last is lost", f"{detail}, as {why}")
-        raise _WrongError("nothing comes from the future", detail)
+            raise _WrongError(LASTS, detail + f", as {why}")
+        raise _WrongError(HAPPENED, detail)
 
     def _nearest(self, found: Picture, last: int) -> str:
         """Say in which tables the file differs from the commit that it is most like."""
@@ -126,10 +131,8 @@ class Checker:
             name for name in sorted({*found, *expected}) if found.get(name) != expected.get(name)
         ]
         if wrong:
-            raise _WrongError(
-                "a run is what it was after that save",
-                f"run {run_id!r} at revision {revision} differs in {', '.join(wrong)}",
-            )
+            detail = f"run {run_id!r} at revision {revision} differs in {', '.join(wrong)}"
+            raise _WrongError(SAME, detail)
         self._right.add((run_id, revision, blob))
 
 

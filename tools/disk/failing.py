@@ -49,6 +49,7 @@ def _both(kind: str, error: type[apsw.Error], expected: type[StorageError]) -> t
 
 
 FAULTS: Final = (
+    *_both("read", apsw.IOError, StorageUnavailableError),
     *_both("write", apsw.IOError, StorageUnavailableError),
     *_both("write", apsw.FullError, StorageFullError),
     *_both("sync", apsw.IOError, StorageUnavailableError),
@@ -61,6 +62,8 @@ FAULTS: Final = (
 
 class FailingDisk(Recording):
     """Fails as it is armed; what it did is in its log, as ever."""
+
+    reads = True
 
     def __init__(self, folder: Path) -> None:
         """Begin whole."""

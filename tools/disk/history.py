@@ -6,31 +6,20 @@ nobody watches; what a run held is read from the run in memory, never from the f
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
 import apsw
 
-from machines.run.run import Run
-from snapshots.database.checkpoints import Checkpoints
-from snapshots.database.connection import Database, Transaction
-from snapshots.store.sqlite import SqliteSnapshotStore
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from tools.disk.recording import Recording
-    from tools.disk.watching import WatchedVfs
 
 Picture = tuple[tuple[tuple[Any, ...], ...], ...]
 """All rows of all tables; of runs all but their blobs."""
 
-_HEADERS: Final = """id, run_id, machine, digest, status, reason, revision, created_ms, updated_ms,
-  ended_ms, due_ms, parked"""
 TABLES: Final = {
-    "runs": f"select {_HEADERS} from runs order by id",
+    "runs": """select id, run_id, machine, digest, status, reason, revision, created_ms,
+  updated_ms, ended_ms, due_ms, parked from runs order by id""",
     "shapes": "select * from shapes order by digest",
     "owner": "select * from owner",
     "mailbox": "select * from mailbox order by id",
@@ -49,8 +38,11 @@ _REVISION: Final = 6
 
 def picture_of(connection: apsw.Connection) -> Picture:
     """Return what a file holds now, in one transaction."""
-    with connection:
+    connection.execute("begin")
+    try:
         return tuple(tuple(connection.execute(sql)) for sql in TABLES.values())
+    finally:
+        connection.execute("commit")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,78 +133,3 @@ class History:
         self._open -= 1
         if self._open == 0:
             self.must_last("the file was closed")
-
-
-def _around(owner: type, name: str, make: Callable[[Any], Any], undo: ExitStack) -> None:
-    """Put another function in the place of a method."""
-    original = vars(owner)[name]
-    setattr(owner, name, wraps(original)(make(original)))
-    undo.callback(setattr, owner, name, original)
-
-
-@contextmanager
-def told(history: History, vfs: WatchedVfs) -> Iterator[None]:
-    """Have a history told of all that the product does in the block."""
-
-    def committed(original: Any) -> Any:
-        def note(self: Checkpoints, connection: apsw.Connection, name: str, pages: int) -> int:
-            history.committed(connection.filename, vfs.base)
-            result: int = original(self, connection, name, pages)
-            return result
-
-        return note
-
-    def leaving(original: Any) -> Any:
-        def leave(self: Transaction, *error: Any) -> None:
-            sync = self.sync
-            original(self, *error)
-            if sync and error[0] is None:
-                history.must_last("its save was synced")
-
-        return leave
-
-    def putting(original: Any) -> Any:
-        def put(self: Run, *args: Any, **options: Any) -> None:
-            original(self, *args, **options)
-            assert self.header is not None
-            history.truth[self.run_id, self.header.revision] = self.as_value()
-
-        return put
-
-    def marking(original: Any) -> Any:
-        def mark(self: SqliteSnapshotStore, header: Any, *args: Any) -> Any:
-            marked = original(self, header, *args)
-            held = history.truth[header.run_id, header.revision]
-            history.truth[header.run_id, marked.revision] = held
-            return marked
-
-        return mark
-
-    def opening(original: Any) -> Any:
-        def make(self: Database, *args: Any, **options: Any) -> None:
-            original(self, *args, **options)
-            if self.checkpoints is not None:
-                history.opened()
-
-        return make
-
-    def closing(original: Any) -> Any:
-        def close(self: Database) -> None:
-            if self.checkpoints is None or self._is_closed:
-                original(self)
-                return
-            history.closes()
-            original(self)
-            history.closed()
-
-        return close
-
-    with ExitStack() as undo:
-        _around(Checkpoints, "committed", committed, undo)
-        _around(Transaction, "__exit__", leaving, undo)
-        _around(Run, "put", putting, undo)
-        _around(SqliteSnapshotStore, "mark", marking, undo)
-        _around(Database, "__init__", opening, undo)
-        _around(Database, "close", closing, undo)
-        undo.callback(history.closes)
-        yield

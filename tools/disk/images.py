@@ -180,25 +180,27 @@ class _Way:
 def _left_of(content: _Content, way: _Way, rng: random.Random) -> bytearray:
     """Return what is left of one file."""
     left = bytearray(content.lasting)
-    ops = [op for _, op in content.since]
-    reached = _Reached(len(left), rng if way.garbage else None)
+    for op in _arrived([op for _, op in content.since], way, rng):
+        gap = op.offset - len(left)
+        if way.garbage and op.data and gap > 0:
+            left += rng.randbytes(gap)
+        _apply(left, op)
+    return left
+
+
+def _arrived(ops: list[Op], way: _Way, rng: random.Random) -> Iterator[Op]:
+    """Yield what of a file's operations reached the disk, or the parts of them that did."""
     if way.kind == "prefix":
         whole = rng.randint(0, len(ops))
-        for op in ops[:whole]:
-            reached.apply(left, op)
+        yield from ops[:whole]
         if whole < len(ops):
-            reached.apply(left, _torn(ops[whole], rng, bytewise=way.bytewise))
+            yield _torn(ops[whole], rng, bytewise=way.bytewise)
     elif way.kind == "all but one":
         gone = rng.randrange(len(ops)) if ops else -1
-        for number, op in enumerate(ops):
-            if number != gone:
-                reached.apply(left, op)
+        yield from (op for number, op in enumerate(ops) if number != gone)
     else:
-        for op in ops:
-            for part in _sectors(op):
-                if rng.random() < way.chance:
-                    reached.apply(left, part)
-    return left
+        parts = (part for op in ops for part in _sectors(op))
+        yield from (part for part in parts if rng.random() < way.chance)
 
 
 def _torn(op: Op, rng: random.Random, *, bytewise: bool) -> Op:
@@ -232,20 +234,6 @@ def _part(op: Op, begin: int, end: int) -> Op:
         offset=op.offset + begin,
         data=op.data[begin:end],
     )
-
-
-class _Reached:
-    """Applies what arrived, and fills what lies between with zeros, or with anything."""
-
-    def __init__(self, length: int, rng: random.Random | None) -> None:
-        self._length = length
-        self._rng = rng
-
-    def apply(self, left: bytearray, op: Op) -> None:
-        gap = op.offset - len(left)
-        if op.kind == "write" and op.data and gap > 0:
-            left += self._rng.randbytes(gap) if self._rng is not None else bytes(gap)
-        _apply(left, op)
 
 
 def _apply(content: bytearray, op: Op) -> None:

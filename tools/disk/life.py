@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -15,10 +14,15 @@ from snapshots.codec import dump
 from snapshots.limits import RETENTION_MS
 from snapshots.mailbox import Mailbox
 from snapshots.storage import Scope
+from snapshots.storage.carry import CarryState
+from snapshots.storage.contracts import Contract
 from snapshots.storage.state import StateStore
+from snapshots.storage.workspaces import Workspaces
+from snapshots.store import SqliteSnapshotStore
 from tools.disk.charts import CELL_VALUES, WAIT_S, Outside, charts
 
 if TYPE_CHECKING:
+    import random
     from collections.abc import Awaitable, Callable, Iterator
     from pathlib import Path
 
@@ -43,6 +47,12 @@ def looking_often() -> Iterator[None]:
         yield
     finally:
         bounds["MAIL_POLL_MS"] = before
+
+
+def mailbox_of(host: Host, clock: ManualClock) -> Mailbox:
+    """Return the mailbox of a host's file, through the host's own connection."""
+    assert isinstance(host.store, SqliteSnapshotStore), "it has a file"
+    return Mailbox(host.store, clock=clock)
 
 
 @dataclass(slots=True)
@@ -84,12 +94,15 @@ class _Shift:
         self.life, self.host, self.desk, self.floor = life, host, desk, floor
         self.rng = life.rng
         self.state = StateStore(host.storage.keyed, host.storage.leases, Scope(workflow="tool"))
+        scope = Scope(workflow="tool")
+        self.carried = CarryState(host.storage.carry, scope, contract=Contract("cursor", 1))
+        self.workspace = Workspaces(host.storage.workspaces).open()
         self.acts: list[Callable[[], Awaitable[None]]] = [
             *(self.note,) * 8,
             *(self.poke,) * (10 if life.large else 0),
             *(self.charge, self.ship) * 2,
             *(self.follow, self.ask, self.remind, self.keep, self.turn_the_clock) * 2,
-            *(self.mail, self.put, self.claim, self.several) * 2,
+            *(self.mail, self.put, self.claim, self.several, self.carry, self.share) * 2,
             *(self.hand_in, self.finish, self.cancel, self.unload, self.grow_old),
         ]
 
@@ -177,7 +190,7 @@ class _Shift:
     async def mail(self) -> None:
         """Hand an event in through the host's own connection."""
         run = await self.one()
-        box = Mailbox(self.host.store, clock=self.life.clock)
+        box = mailbox_of(self.host, self.life.clock)
         self._put(box, run)
         await self.delivered()
 
@@ -190,8 +203,8 @@ class _Shift:
 
     async def delivered(self) -> None:
         """Wait until the host has taken what was handed in."""
-        box = Mailbox(self.host.store, clock=self.life.clock)
-        while box.pending():
+        box = mailbox_of(self.host, self.life.clock)
+        while box.pending():  # noqa: ASYNC110 - no event tells of a row that another task writes
             await asyncio.sleep(POLL_MS / 1_000)
 
     def _put(self, box: Mailbox, run: str) -> None:
@@ -215,6 +228,18 @@ class _Shift:
         with self.host.store.transaction(sync=self.rng.random() < 0.5):
             for number in range(3):
                 self.state.put(f"together{number}", self.life.text())
+
+    async def carry(self) -> None:
+        """Save carry state over what is there, as one run after the other does."""
+        carried = self.carried.load("crawl")
+        expected = 0 if carried is None else carried.revision
+        self.carried.save("crawl", {"at": self.life.text()}, expected_revision=expected)
+
+    async def share(self) -> None:
+        """Write a thread, an artifact and their lines of the log in one transaction."""
+        with self.workspace.transaction() as changes:
+            thread = changes.open_thread(title=self.life.text())
+            changes.create("note", {"text": self.life.text()}, thread=thread.thread)
 
     async def finish(self) -> None:
         await self._through("finish")

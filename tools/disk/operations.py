@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from snapshots import open_store
-from snapshots.codec import dump
-from snapshots.errors import NotFoundError
 from snapshots.limits import RETENTION_MS
-from snapshots.mailbox import Mailbox
-from snapshots.storage import Scope
-from snapshots.storage.carry import CarryState
-from snapshots.storage.contracts import Contract
+from tools.disk import beside
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -23,10 +17,8 @@ if TYPE_CHECKING:
 
     Act = Callable[[Scene], Awaitable[Any]]
 
-DAY_MS: Final = 86_400_000
 NOTES: Final = 12
 """Enough saves for several checkpoints."""
-_GIVEN: Final = {"text": "as it was"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,12 +36,12 @@ class Operation:
     calls: dict[str, int] = field(default_factory=dict)
     opens: bool = False
     """Whether `act` itself opens the host."""
+    rests: bool = True
+    """Whether the runs are at rest before it: not where something is under way, or in doubt."""
+    is_kept: bool = False
+    """Whether what raises is kept all the same, and saved again without being asked."""
     is_one_write: bool = True
     """Whether nothing at all was written if it raises."""
-
-
-async def _desk(scene: Scene) -> None:
-    scene.run = await scene.host.start(scene.desk.chart, _GIVEN, run_id="a")
 
 
 async def _context(scene: Scene, **expected: Any) -> bool:
@@ -66,19 +58,15 @@ async def _is_in(scene: Scene, state: str) -> bool:
 
 async def _start(scene: Scene) -> None:
     scene.run = "b"
-    await scene.host.start(scene.desk.chart, _GIVEN, run_id="b")
+    await scene.host.start(scene.desk.chart, beside.GIVEN, run_id="b")
 
 
 async def _started(scene: Scene) -> bool:
-    return await _is_in(scene, "idle") and await _context(scene, **_GIVEN)
+    return await _is_in(scene, "idle") and await _context(scene, **beside.GIVEN)
 
 
 async def _send(scene: Scene) -> None:
     await scene.host.send("a", "note", what="text", value="as it is")
-
-
-async def _sent(scene: Scene) -> bool:
-    return await _context(scene, text="as it is")
 
 
 async def _deliver(scene: Scene) -> None:
@@ -87,16 +75,16 @@ async def _deliver(scene: Scene) -> None:
 
 async def _many(scene: Scene) -> None:
     for number in range(NOTES):
-        await scene.host.send("a", "note", what=f"text{number}", value="long " * 300)
+        await scene.host.send("a", "note", what=f"text{number}", value="long " * 80)
         await asyncio.sleep(0.001)  # for the checkpoint thread
 
 
 async def _all_sent(scene: Scene) -> bool:
-    return await _context(scene, **{f"text{number}": "long " * 300 for number in range(NOTES)})
+    return await _context(scene, **{f"text{number}": "long " * 80 for number in range(NOTES)})
 
 
 async def _asked(scene: Scene) -> None:
-    await _desk(scene)
+    await beside.desk(scene)
     await scene.host.send("a", "ask")
 
 
@@ -131,7 +119,7 @@ async def _is_done(scene: Scene) -> bool:
 
 
 async def _lose(scene: Scene) -> None:
-    await _desk(scene)
+    await beside.desk(scene)
     await scene.close()
     with open_store(scene.path, clock=scene.clock) as store:
         store.mark(store.load("a").header, "lost", "its world is gone")
@@ -159,9 +147,7 @@ async def _poke(scene: Scene) -> None:
 
 async def _poked(scene: Scene) -> bool:
     cells = scene.stored("a")["root"]["children"]
-    changed = [
-        name for name, cell in cells.items() if cell["context"]["value007"] == "as it is"
-    ]
+    changed = [name for name, cell in cells.items() if cell["context"]["value007"] == "as it is"]
     return len(cells) == 20 and len(changed) == 1
 
 
@@ -175,7 +161,7 @@ async def _charge(scene: Scene) -> None:
 
 async def _hold(scene: Scene) -> None:
     """Have a call be under way."""
-    await _desk(scene)
+    await beside.desk(scene)
     scene.outside.held = asyncio.Event()
     await scene.host.send("a", "charge_it")
     await scene.until(lambda: bool(scene.outside.calls), "the call")
@@ -189,7 +175,7 @@ async def _release(scene: Scene) -> None:
 
 async def _doubt(scene: Scene) -> None:
     """Have the outcome of a call hidden."""
-    await _desk(scene)
+    await beside.desk(scene)
     scene.errors["charge"] = [OSError("the line is dead")]
     await scene.host.send("a", "charge_it")
     await scene.host.settled("a")
@@ -210,97 +196,6 @@ async def _followed(scene: Scene) -> bool:
     return await _is_in(scene, "idle") or await _is_in(scene, "following")
 
 
-# -- beside the runs ------------------------------------------------------------------------------
-
-
-async def _hand_in(scene: Scene) -> None:
-    box = Mailbox(scene.host.store, clock=scene.clock)
-    data = {"event": "note", "data": {"what": "text", "value": "as it is"}}
-    scene.entry = box.put("a", "send", dump(data))
-
-
-async def _hand_in_and_wait(scene: Scene) -> None:
-    await _hand_in(scene)
-    await scene.at_rest()
-
-
-async def _handed_in(scene: Scene) -> bool:
-    entry = Mailbox(scene.host.store, clock=scene.clock).entry(scene.entry)
-    return entry is not None and entry.outcome == "taken" and await _sent(scene)
-
-
-async def _grown_old(scene: Scene) -> None:
-    await _desk(scene)
-    scene.state.put("old", 1, ttl_ms=DAY_MS)
-    for number in range(3):
-        await scene.host.start(scene.desk.chart, _GIVEN, run_id=f"old{number}")
-        await scene.host.send(f"old{number}", "finish")
-    scene.clock.advance(RETENTION_MS + DAY_MS)
-
-
-async def _sweep(scene: Scene) -> None:
-    await scene.host.sweep()
-
-
-async def _swept(scene: Scene) -> bool:
-    return [header.run_id for header in await scene.host.runs()] == ["a"]
-
-
-async def _put(scene: Scene) -> None:
-    scene.state.put("text", "as it is", ttl_ms=DAY_MS)
-
-
-async def _is_put(scene: Scene) -> bool:
-    return bool(scene.state.get("text") == "as it is")
-
-
-async def _put_synced(scene: Scene) -> None:
-    with scene.host.store.transaction(sync=True):
-        scene.state.put("text", "as it is")
-        scene.state.put("more", "of it")
-
-
-async def _keep(scene: Scene) -> None:
-    await scene.host.send("a", "keep", what="text", value="as it is")
-
-
-async def _lock(scene: Scene) -> None:
-    with scene.state.overlap_lock("nightly", ttl_ms=60_000) as lock:
-        assert lock is not None, "nobody holds it"
-        scene.state.put("text", "as it is")
-
-
-def _carry(scene: Scene) -> CarryState:
-    return CarryState(
-        scene.host.storage.carry, Scope(workflow="tool"), contract=Contract("cursor", 1)
-    )
-
-
-async def _save_carry(scene: Scene) -> None:
-    _carry(scene).save("crawl", {"at": 7}, expected_revision=0)
-
-
-async def _is_carried(scene: Scene) -> bool:
-    carried = _carry(scene).load("crawl")
-    return carried is not None and carried.value == {"at": 7} and carried.revision == 1
-
-
-async def _back_up(scene: Scene) -> None:
-    scene.host.store.backup(_copy(scene))
-
-
-async def _is_backed_up(scene: Scene) -> bool:
-    with open_store(_copy(scene), clock=scene.clock, read_only=True) as store:
-        try:
-            return store.load("a").header.status == "live"
-        except NotFoundError:
-            return False
-
-
-def _copy(scene: Scene) -> Path:
-    return scene.path.with_name("copy.db")
-
-
 # -- the host itself ------------------------------------------------------------------------------
 
 
@@ -313,8 +208,8 @@ async def _open(scene: Scene) -> None:
 async def _leave_work(scene: Scene) -> None:
     """Leave a file behind in which there is something to do."""
     await scene.open()
-    await _grown_old(scene)
-    scene.clock.advance(-RETENTION_MS - DAY_MS)
+    await beside.grown_old(scene)
+    scene.clock.advance(-RETENTION_MS - beside.DAY_MS)
     scene.outside.held = asyncio.Event()
     await scene.host.send("a", "ship_it")
     await scene.until(lambda: bool(scene.outside.calls), "the call")
@@ -322,11 +217,12 @@ async def _leave_work(scene: Scene) -> None:
     await scene.close()
     scene.outside.held = None
     scene.outside.calls.clear()
-    scene.clock.advance(RETENTION_MS + DAY_MS)
+    scene.clock.advance(RETENTION_MS + beside.DAY_MS)
 
 
 async def _opened(scene: Scene) -> bool:
-    return not scene.host.report.unresumed and await _is_idle(scene)
+    """A run that could not be read is reported, and left for the next boot."""
+    return "a" in scene.host.report.unresumed or await _is_idle(scene)
 
 
 async def _make(scene: Scene) -> None:
@@ -340,11 +236,11 @@ async def _stop(scene: Scene) -> None:
 
 
 async def _stopped(scene: Scene) -> bool:
-    return await _sent(scene)
+    return await beside.sent(scene)
 
 
 async def _sent_before(scene: Scene) -> None:
-    await _desk(scene)
+    await beside.desk(scene)
     await _send(scene)
 
 
@@ -360,43 +256,73 @@ OPERATIONS: Final = (
         calls={"ship": 1},
     ),
     Operation(name="start", act=_start, holds=_started),
-    Operation(name="send", arrange=_desk, act=_send, holds=_sent),
-    Operation(name="delivery", arrange=_desk, act=_deliver, holds=_sent),
+    Operation(name="send", arrange=beside.desk, act=_send, holds=beside.sent),
+    Operation(name="delivery", arrange=beside.desk, act=_deliver, holds=beside.sent),
     Operation(name="answer", arrange=_asked, act=_answer, holds=_is_idle),
     Operation(name="timer", arrange=_asked, act=_ring, holds=_is_idle),
-    Operation(name="cancel", arrange=_desk, act=_cancel, holds=_is_cancelled),
-    Operation(name="finish", arrange=_desk, act=_finish, holds=_is_done),
+    Operation(name="cancel", arrange=beside.desk, act=_cancel, holds=_is_cancelled),
+    Operation(name="finish", arrange=beside.desk, act=_finish, holds=_is_done),
     Operation(name="revive", arrange=_lose, act=_revive, holds=_is_live),
     Operation(name="child", arrange=_floor, act=_poke, holds=_poked, is_one_write=False),
     Operation(
         name="effect",
-        arrange=_desk,
+        arrange=beside.desk,
         act=_charge,
         holds=_is_idle,
         calls={"charge": 1},
         is_one_write=False,
     ),
     Operation(
-        name="outcome", arrange=_hold, act=_release, holds=_is_idle, calls={"charge": 1}
+        name="outcome",
+        arrange=_hold,
+        act=_release,
+        holds=_is_idle,
+        calls={"charge": 1},
+        rests=False,
     ),
     Operation(
-        name="resolve", arrange=_doubt, act=_resolve, holds=_is_idle, calls={"charge": 1}
-    ),
-    Operation(name="ledgers", arrange=_desk, act=_follow, holds=_followed, is_one_write=False),
-    Operation(
-        name="mail", arrange=_desk, act=_hand_in_and_wait, holds=_handed_in, is_one_write=False
-    ),
-    Operation(name="sweep", arrange=_grown_old, act=_sweep, holds=_swept, is_one_write=False),
-    Operation(name="put", arrange=_desk, act=_put, holds=_is_put),
-    Operation(name="synced put", arrange=_desk, act=_put_synced, holds=_is_put),
-    Operation(name="put in a macrostep", arrange=_desk, act=_keep, holds=_is_put, is_one_write=False),
-    Operation(name="lock", arrange=_desk, act=_lock, holds=_is_put, is_one_write=False),
-    Operation(name="carry", arrange=_desk, act=_save_carry, holds=_is_carried),
-    Operation(name="backup", arrange=_desk, act=_back_up, holds=_is_backed_up),
-    Operation(
-        name="checkpoint", arrange=_desk, act=_many, holds=_all_sent, is_one_write=False
+        name="resolve",
+        arrange=_doubt,
+        act=_resolve,
+        holds=_is_idle,
+        calls={"charge": 1},
+        rests=False,
+        is_kept=True,
+        is_one_write=False,
     ),
     Operation(
-        name="stop", arrange=_sent_before, act=_stop, holds=_stopped, is_one_write=False
+        name="ledgers", arrange=beside.desk, act=_follow, holds=_followed, is_one_write=False
     ),
+    Operation(
+        name="mail",
+        arrange=beside.desk,
+        act=beside.hand_in_and_wait,
+        holds=beside.handed_in,
+        is_one_write=False,
+    ),
+    Operation(
+        name="sweep",
+        arrange=beside.grown_old,
+        act=beside.sweep,
+        holds=beside.swept,
+        is_one_write=False,
+    ),
+    Operation(name="put", arrange=beside.desk, act=beside.put, holds=beside.is_put),
+    Operation(name="synced put", arrange=beside.desk, act=beside.put_synced, holds=beside.is_put),
+    Operation(
+        name="put in a macrostep",
+        arrange=beside.desk,
+        act=beside.keep,
+        holds=beside.is_kept,
+        is_one_write=False,
+    ),
+    Operation(
+        name="lock", arrange=beside.desk, act=beside.lock, holds=beside.is_put, is_one_write=False
+    ),
+    Operation(name="carry", arrange=beside.desk, act=beside.save_carry, holds=beside.is_carried),
+    Operation(name="backup", arrange=beside.desk, act=beside.back_up, holds=beside.is_backed_up),
+    Operation(
+        name="checkpoint", arrange=beside.desk, act=_many, holds=_all_sent, is_one_write=False
+    ),
+    Operation(name="stop", arrange=_sent_before, act=_stop, holds=_stopped, is_one_write=False),
 )

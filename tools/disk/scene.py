@@ -49,6 +49,7 @@ class Scene:
         """What the next calls of a kind get, instead of an answer."""
         desk, floor = charts(self.outside)
         self.desk, self.floor = Machine(desk, name="desk"), Machine(floor, name="floor")
+        self.machines = {machine.name: machine for machine in (self.desk, self.floor)}
         self._host: Host | None = None
 
     @property
@@ -70,7 +71,7 @@ class Scene:
 
     async def open(self) -> None:
         """Open a host on the file."""
-        machines = [self.desk, self.floor]
+        machines = self.machines.values()
         host = Host(self.path, machines, clock=self.clock, verify=True, grace_s=1)
         await host.__aenter__()
         self._host = host
@@ -118,6 +119,14 @@ class Scene:
         """Return what is in the file now."""
         with self.unwatched() as connection:
             return picture_of(connection)
+
+    def sound(self, path: Path) -> str:
+        """Return what SQLite's own check says of a file: `ok`, or what is wrong."""
+        connection = apsw.Connection(str(path), vfs=self.vfs)
+        try:
+            return str(connection.execute("pragma integrity_check").get)
+        finally:
+            connection.close()
 
     def stored(self, run_id: str) -> dict[str, Any]:
         """Return what a run's row holds, as plain JSON."""

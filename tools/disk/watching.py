@@ -24,7 +24,7 @@ from snapshots.database import checkpoints
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-Kind = Literal["open", "write", "truncate", "sync", "delete", "folder"]
+Kind = Literal["open", "read", "write", "truncate", "sync", "delete", "folder"]
 # What SQLite syncs the folder for, at the first sync after it was opened (`unixSync` in its
 # os_unix.c): a journal or a log that may have been made just now.
 _SYNCS_FOLDER: Final = apsw.SQLITE_OPEN_MAIN_JOURNAL | apsw.SQLITE_OPEN_WAL
@@ -53,6 +53,8 @@ class Watcher:
 
     syncs: bool = False
     """Whether a sync goes on to the real disk. It need not: a real power loss is not at hand."""
+    reads: bool = False
+    """Whether it is asked before each read, which takes time."""
 
     def before(self, kind: Kind, path: str) -> None:
         """Raise what SQLite is to be told instead, an `apsw.Error`."""
@@ -83,7 +85,8 @@ class WatchedVfs(apsw.VFS):
         path = name.filename() if isinstance(name, apsw.URIFilename) else name
         with self.lock:
             self.watcher.before("open", path)
-            file = WatchedFile(self, name, path, flags)
+            kind = ReadFile if self.watcher.reads else WatchedFile
+            file = kind(self, name, path, flags)
             self.watcher.after(Op(kind="open", path=path, file=file.number))
         return file
 
@@ -153,9 +156,7 @@ class WatchedFile(apsw.VFSFile):
         with vfs.lock:
             vfs.watcher.before("write", self.path)
             super().xWrite(data, offset)
-            op = Op(
-                kind="write", path=self.path, file=self.number, offset=offset, data=bytes(data)
-            )
+            op = Op(kind="write", path=self.path, file=self.number, offset=offset, data=bytes(data))
             vfs.watcher.after(op)
 
     def xTruncate(self, newsize: int) -> None:  # noqa: N802 - the driver's name
@@ -164,9 +165,7 @@ class WatchedFile(apsw.VFSFile):
         with vfs.lock:
             vfs.watcher.before("truncate", self.path)
             super().xTruncate(newsize)
-            vfs.watcher.after(
-                Op(kind="truncate", path=self.path, file=self.number, size=newsize)
-            )
+            vfs.watcher.after(Op(kind="truncate", path=self.path, file=self.number, size=newsize))
 
     def xSync(self, flags: int) -> None:  # noqa: N802 - the driver's name
         """Sync: what was written before it began is covered, other threads write on meanwhile."""
@@ -179,6 +178,15 @@ class WatchedFile(apsw.VFSFile):
         if self._syncs_folder:
             self._syncs_folder = False
             vfs.watcher.after(Op(kind="folder", path=self.path, file=0, began=began))
+
+
+class ReadFile(WatchedFile):
+    """An open file of which each read is watched too."""
+
+    def xRead(self, amount: int, offset: int) -> bytes:  # noqa: N802 - the driver's name
+        """Read."""
+        self._vfs.watcher.before("read", self.path)
+        return super().xRead(amount, offset)
 
 
 @contextmanager

@@ -1,8 +1,8 @@
 """Decisions by key in every way: in time, early, too late, of a wrong kind, and on finished work.
 
 Two people decide each ticket, some before it waits; a third one says something that it does not
-take. Once it is answered, two more say what the answer was worth: "bad" begins another run, once.
-Each of them is a process of his own, which may be killed together with the host.
+take. Once it is answered, two more say what the answer was worth, at odds or not: "bad" begins
+another run, once. Each of them is a process of his own, which may be killed with the host.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class People(Bystanders):
             ):
                 self._begin(run, TICKET, self._about_ticket(run, is_early=is_early))
             if run in outsiders.ended:
-                self._begin(run, VERDICT, self._about_answer(run))
+                self._begin(run, VERDICT, self._about_answer(run, is_bad=number % 2 == 0))
         for due in [due for due in self._again if due[0] <= now_s]:
             self._again.remove(due)
             self._say(due[1])
@@ -125,10 +125,10 @@ class People(Bystanders):
             Saying(run=run, matter=TICKET, event="publish", by="eve"),
         ]
 
-    def _about_answer(self, run: str) -> list[Saying]:
+    def _about_answer(self, run: str, *, is_bad: bool) -> list[Saying]:
         return [
             Saying(run=run, matter=VERDICT, event="bad", by="cy"),
-            Saying(run=run, matter=VERDICT, event="good", by="dee"),
+            Saying(run=run, matter=VERDICT, event="bad" if is_bad else "good", by="dee"),
         ]
 
     def _begin(self, run: str, matter: str, sayings: list[Saying]) -> None:

@@ -1,10 +1,13 @@
-"""Who deals with the runs of a world: clients with events, a person for doubts, and an end to all."""
+"""Who deals with the runs of a world: clients with events, and a person for doubts."""
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
+
+from statemachine.exceptions import TransitionNotAllowed
 
 from machines import TAKEN, Host, HostStoppedError, MachinesError, RunFinishedError
 from snapshots.codec import dump
@@ -15,8 +18,8 @@ from snapshots.errors import (
     SnapshotsError,
     StorageError,
 )
-from statemachine.exceptions import TransitionNotAllowed
-from tools.simulation.charts import MACHINES, SpoiledError
+from tools.simulation.charts import EVENTS, GUIDE, MACHINES, SURE
+from tools.simulation.kept import SpoiledError
 
 if TYPE_CHECKING:
     from random import Random
@@ -25,32 +28,11 @@ if TYPE_CHECKING:
 
 Status = Literal["new", "flying", "unknown", "acknowledged", "refused", "ignored", "mailed"]
 
-EVENTS: dict[str, tuple[str, ...]] = {
-    "Tally": ("note", "note", "flip", "spoil_it", "finish"),
-    "Talker": ("note", "note", "begin", "spoil_it", "finish"),
-    "Checkout": ("note", "pay", "pay", "leave"),
-    "Asker": ("begin",),
-    "Doubter": ("begin", "@", "@"),
-    "Watch": ("begin", "begin", "leave", "again", "note"),
-    "Patient": ("begin",),
-    "Review": ("submit", "@", "@", "note"),
-    "Tree": ("begin", "@", "note", "finish"),
-    "Crawl": (),
-    "Session": ("begin",),
-}
-"""What clients send to a chart; `@` answers one of its open gates."""
-SURE = {("Tally", "note"), ("Talker", "note"), ("Review", "note"), ("Tree", "note")}
-"""Events that a live chart always takes."""
-GUIDE: dict[tuple[str, str], str] = {
-    ("Tally", "opened"): "finish", ("Tally", "shut"): "finish", ("Talker", "calm"): "finish",
-    ("Talker", "busy"): "finish", ("Checkout", "draft"): "pay", ("Asker", "idle"): "begin",
-    ("Doubter", "idle"): "begin", ("Doubter", "checking"): "@", ("Watch", "idle"): "finish",
-    ("Watch", "late"): "again", ("Patient", "idle"): "begin", ("Review", "writing"): "submit",
-    ("Review", "reviewing"): "@", ("Tree", "resting"): "finish", ("Tree", "growing"): "@",
-    ("Session", "idle"): "begin",
-}  # fmt: skip
-"""What leads a chart to its end: from each state in which it waits for somebody."""
 MAILED = 0.25
+UNLOADED = 0.04
+CANCELLED = 0.01
+FINALE_S = 400.0
+"""How long the runs of a world may take to end once nothing fails any more."""
 REFUSALS = (SpoiledError, TransitionNotAllowed, MachinesError, StorageError, DecodeError)
 
 
@@ -75,6 +57,11 @@ class Op:
         """Whether a child takes it."""
         return self.event == "bloom"
 
+    @property
+    def is_sure(self) -> bool:
+        """Whether its chart takes it wherever it is."""
+        return (self.machine, self.event) in SURE
+
     def __str__(self) -> str:
         return f"{self.run_id} {self.event} {self.token}"
 
@@ -89,6 +76,8 @@ class Clients:
         """The machine of each run that was asked for."""
         self.open: list[Op] = []
         """Events whose sender does not know what became of them, and can ask again."""
+        self.ended: set[str] = set()
+        """Runs that somebody wanted to end before they had."""
         self._numbers = 0
 
     # -- runs -------------------------------------------------------------------------------------
@@ -126,8 +115,36 @@ class Clients:
         live = [run_id for run_id in self.runs if self.world.is_live(run_id)]
         run_id = rng.choice(live if live and rng.random() < 0.95 else list(self.runs))
         events = EVENTS[self.runs[run_id]]
-        if events:
+        chosen = rng.random()
+        if chosen < UNLOADED:
+            await self._unload(host, run_id)
+        elif chosen < UNLOADED + CANCELLED:
+            await self._cancel(host, run_id)
+        elif events:
             await self.offer(host, run_id, rng.choice(events))
+
+    async def _unload(self, host: Host, run_id: str) -> None:
+        """Put a run out of memory, if it does nothing."""
+        with suppress(SnapshotsError, MachinesError):
+            self.world.note(f"unloaded {run_id}: {await host.unload(run_id)}")
+
+    async def _cancel(self, host: Host, run_id: str) -> None:
+        """End a run, from here or by the mailbox."""
+        world = self.world
+        if self.rng.random() < 0.5 and not world.is_fenced:
+            world.note(f"mailed the end of {run_id}")
+            self.ended.add(run_id)
+            world.mailbox.put(run_id, "cancel", dump({"reason": "nobody wants it"}))
+            return
+        world.note(f"cancels {run_id}")
+        self.ended.add(run_id)  # it may be on disk though nobody lives to hear of it
+        try:
+            await host.cancel(run_id, "nobody wants it")
+        except (SnapshotsError, MachinesError) as error:
+            world.note(f"not cancelled: {type(error).__name__}")
+        else:
+            status = world.rules.runs[run_id].status
+            world.rules.require("cancel", f"{run_id} is {status}", holds=status == "cancelled")
 
     async def offer(self, host: Host, run_id: str, event: str, *, mail: bool | None = None) -> None:
         """Send a new event to a run; `@` is an answer to one of its gates."""
@@ -209,9 +226,8 @@ class Clients:
         if result is TAKEN:
             op.status, op.said = "ignored", "taken"
             self.world.note(f"taken before: {op}")
-            if (op.machine, op.event) in SURE:
-                op.status = "acknowledged"
-                self.world.rules.acknowledged(op)
+            if op.is_sure:
+                self.world.rules.taken_before(op)
         elif result == op.token or (isinstance(result, list) and op.token in result):
             op.status = "acknowledged"
             self.world.note(f"acknowledged {op}")
@@ -226,7 +242,7 @@ class Clients:
             if op.status == "flying":
                 self._unknown(op, "the process ended")
 
-    # -- the person who settles doubts --------------------------------------------------------------
+    # -- the person who settles doubts ------------------------------------------------------------
 
     async def settle(self, host: Host, run_id: str) -> None:
         """Settle the effects of a run that are in doubt, as the outside says."""
@@ -253,12 +269,35 @@ class Clients:
         else:
             given["failed"] = "a person looked"
         self.world.note(f"a person settles {effect['id']}: {given}")
+        if self.rng.random() < MAILED and not self.world.is_fenced:
+            asked = {"effect": effect["id"], **given}
+            self.world.mailbox.put(run_id, "resolve", dump(asked))
+            return
         try:
             await host.resolve(run_id, effect["id"], **given)
         except (SnapshotsError, MachinesError) as error:
             self.world.note(f"not settled: {type(error).__name__}")
 
-    # -- the end ------------------------------------------------------------------------------------
+    # -- the end ----------------------------------------------------------------------------------
+
+    async def lead_all_to_end(self, host: Host) -> None:
+        """Have every run come to its end, with nothing that fails."""
+        world = self.world
+        for run_id in self.runs:
+            if run_id not in world.rules.started:
+                await self.begin(host, run_id)
+        deadline_s = world.time.now_s + FINALE_S
+        while world.time.now_s < deadline_s:
+            await self.ask_again(host)
+            live = world.live_runs()
+            if not live and not world.mailbox.pending():
+                return
+            for run_id in sorted(live):
+                try:
+                    await self.lead_to_end(host, run_id)
+                except SnapshotsError as error:
+                    world.rules.broke("finale", f"{run_id}: {type(error).__name__}: {error}")
+            await asyncio.sleep(0.5)
 
     async def lead_to_end(self, host: Host, run_id: str) -> None:
         """Give a run what it waits for, if it waits for somebody."""
@@ -275,10 +314,3 @@ class Clients:
         """Ask once more about everything that nobody knows of."""
         while self.open:
             await self.send(host, self.open.pop(0))
-
-
-async def forever(work: Any, every_s: float) -> None:
-    """Do something again and again."""
-    while True:
-        await work()
-        await asyncio.sleep(every_s)

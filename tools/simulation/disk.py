@@ -44,7 +44,7 @@ class Disk:
     def __init__(self, rng: Random, path: str) -> None:
         self.rng = rng
         self.path = path
-        self.committed: Callable[[Connection], None] = lambda _: None
+        self.committed: Callable[[Connection, str], None] = lambda _, __: None
         """Told of each statement that may have changed the file."""
         self.failed: Callable[[str], None] = lambda _: None
         with open_store(path) as store:
@@ -87,6 +87,8 @@ class Connection:
         self.is_closed = False
         self.dying: Callable[[str], None] = lambda _: None
         self._now_s = now_s
+        self._changes = 0
+        """How many rows the open transaction has changed."""
         self._cursor = raw.cursor()
         self.changes = raw.changes
         self.last_insert_rowid = raw.last_insert_rowid
@@ -117,6 +119,7 @@ class Connection:
         if sql.lstrip().startswith(READS):
             return self._read(sql, bindings)
         if sql == "rollback":
+            self._changes = 0
             return self._cursor.execute(sql)
         fate = self.fate
         number, fate.writes = fate.writes, fate.writes + 1
@@ -124,9 +127,12 @@ class Connection:
             self.die(f"before {_said(sql)}")
         if self._refuses(number):
             self._fail(sql)
+        before = self.raw.total_changes()
         found = self._cursor.execute(sql, bindings)
-        if not self.raw.in_transaction and (sql == "commit" or self.raw.changes()):
-            self.disk.committed(self)
+        self._changes += self.raw.total_changes() - before
+        if not self.raw.in_transaction and self._changes:
+            self._changes = 0
+            self.disk.committed(self, _said(sql))
         if number == fate.dies_after:
             self.die(f"after {_said(sql)}")
         return found
@@ -148,6 +154,7 @@ class Connection:
     def _fail(self, sql: str) -> None:
         error = self.disk.rng.choice(ERRORS)
         if self.raw.in_transaction and error is apsw.FullError and self.disk.rng.random() < 0.5:
+            self._changes = 0
             self._cursor.execute("rollback")  # as SQLite itself does where room runs out
         self.disk.failed(f"{error.__name__} at {_said(sql)}")
         raise error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from snapshots.errors import StorageError
@@ -42,10 +43,12 @@ class Follower:
             admission = await self._write(
                 ctx, "admissions", own, 0, lambda: ctx.admissions.record(ctx.key)
             )
-        world.rules.require("admission", f"{admission.handle!r} is another's", holds=admission.handle == ctx.key)
+        what = f"{ctx.key} was admitted as {admission.handle!r}"
+        world.rules.require("admission", what, holds=admission.handle == ctx.key)
         for step in range(admission.offset + 1, STEPS + 1):
             await asyncio.sleep(rng.random() * 0.5)
-            await self._write(ctx, "admissions", own, step, lambda n=step: ctx.admissions.advance(n))
+            advance = partial(ctx.admissions.advance, step)
+            await self._write(ctx, "admissions", own, step, advance)
             await self._beside(ctx, step)
         return f"job {ctx.key}"
 

@@ -9,6 +9,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
+    from collections import deque
     from collections.abc import Callable
     from random import Random
 
@@ -23,12 +24,16 @@ CALL_S = 0.6
 """What a blocking call takes at most."""
 
 
+CALLBACKS_MAX = 50_000
+"""After so many a process does something for ever."""
+
+
 class Crash(BaseException):
     """The process is killed here: nothing that it was about to do happens any more."""
 
 
 class StuckError(Exception):
-    """The loop has nothing to do, now or later, and somebody waits for it."""
+    """The loop has nothing to do, now or later, or never comes to an end."""
 
 
 class Time:
@@ -81,6 +86,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
     behind every callback.
     """
 
+    # What asyncio's own loop is made of, as its `_run_once` uses it.
+    _ready: deque[asyncio.Handle]
+    _scheduled: list[asyncio.TimerHandle]
+    _stopping: bool
+
     def __init__(self, rng: Random, time: Time) -> None:
         super().__init__()
         self._rng = rng
@@ -104,49 +114,52 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Return the seconds since the world began."""
         return self._virtual.now_s
 
-    def call_soon_threadsafe(self, *given: Any, **named: Any) -> asyncio.Handle:
-        """Do as `call_soon`: there is one thread."""
-        return self.call_soon(*given, **named)
-
     def _run_once(self) -> None:
         """Run what is ready, in an order of the seed's; let time pass if nothing is."""
-        rng, ready, scheduled = self._rng, self._ready, self._scheduled
-        while scheduled and scheduled[0].cancelled():
-            heapq.heappop(scheduled)._scheduled = False
-        if not ready and not self._stopping:
-            if not scheduled:
-                raise StuckError
-            self._virtual.now_s = max(self._virtual.now_s, scheduled[0].when())
-        self._virtual.now_s += rng.random() * TURN_S
-        now_s = self._virtual.now_s
-        while scheduled and scheduled[0].when() <= now_s:
-            handle = heapq.heappop(scheduled)
-            handle._scheduled = False
-            ready.append(handle)
-        batch = list(ready)
-        ready.clear()
-        if len(batch) > 1 and rng.random() < SHUFFLED:
-            rng.shuffle(batch)
+        self._pass_time()
+        batch = [*self._ready]
+        self._ready.clear()
+        if len(batch) > 1 and self._rng.random() < SHUFFLED:
+            self._rng.shuffle(batch)
         for place, handle in enumerate(batch):
-            if self.callbacks == self.dies_at:
-                self.is_dead = True
-            if self.is_dead:
-                raise Crash
-            if self.callbacks == self.stops_at:
-                ready.extendleft(reversed(batch[place:]))
+            if self.callbacks == self.stops_at and not self.is_dead:
+                self._ready.extendleft(reversed(batch[place:]))
                 self.stop()
                 return
-            self.callbacks += 1
-            if not handle.cancelled():
-                handle._run()
-                self.after_each()
+            self._run_one(handle)
         if self.is_dead:
             raise Crash
+
+    def _pass_time(self) -> None:
+        """Go on to when something is to be done, and find what is due by then."""
+        scheduled, time = self._scheduled, self._virtual
+        if not self._ready and not self._stopping:
+            while scheduled and scheduled[0].cancelled():
+                heapq.heappop(scheduled)
+            if not scheduled:
+                raise StuckError
+            time.now_s = max(time.now_s, scheduled[0].when())
+        time.now_s += self._rng.random() * TURN_S
+        while scheduled and scheduled[0].when() <= time.now_s:
+            self._ready.append(heapq.heappop(scheduled))
+
+    def _run_one(self, handle: asyncio.Handle) -> None:
+        if self.callbacks == self.dies_at:
+            self.is_dead = True
+        if self.is_dead:
+            raise Crash
+        self.callbacks += 1
+        if self.callbacks > CALLBACKS_MAX:
+            raise StuckError
+        if not handle.cancelled():
+            handle._run()  # noqa: SLF001 - as asyncio's own loop does
+            self.after_each()
 
     def bury(self) -> None:
         """Forget what a dead process was doing, without a word from any of it."""
         for task in asyncio.all_tasks(self):
-            task._log_destroy_pending = False
+            asyncios: Any = task
+            asyncios._log_destroy_pending = False  # noqa: SLF001 - nobody is to be told
         self._ready.clear()
         self._scheduled.clear()
         self.close()

@@ -70,7 +70,7 @@ class Outside:
             ("done", "refused", "not reached", "lost", "silent"), (12, 1, 2, 2, 1)
         )[0]
         world.note(f"{name} {key} attempt {ctx.attempt}: {fate}")
-        world.rules.called(key, account, ctx, idempotent=idempotent, blocking=blocking)
+        world.rules.called(key, account, ctx, blocking=blocking)
         if account.happened and idempotent:
             return "done"
         if fate in ("done", "lost", "silent"):

@@ -1,4 +1,4 @@
-"""One process of a world: a host on a loop of its own, until it ends well, or is killed, or frozen."""
+"""One process of a world: a host on a loop of its own, until it stops, is killed, or is frozen."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ import gc
 import traceback
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from machines import Host
 from machines.errors import HostStoppedError
 from snapshots.errors import FencedError, SnapshotsError, StorageError
 from tools.simulation.charts import MACHINES
-from tools.simulation.clients import forever
 from tools.simulation.disk import IN_MEMORY, Fate
 from tools.simulation.loop import Crash, StuckError, VirtualLoop
 
@@ -125,7 +123,7 @@ class Process:
         if self.world.rules.broken:
             self.loop.is_dead = True
 
-    # -- life -----------------------------------------------------------------------------------------
+    # -- life -------------------------------------------------------------------------------------
 
     def live(self, zombie: Process | None) -> None:
         """Live to the end; a frozen process may wake in between."""
@@ -163,13 +161,15 @@ class Process:
             loop.is_dead = True
             self.world.note(f"dead after {loop.callbacks} callbacks")
         except StuckError:
-            self.world.rules.broke("stuck", "the loop has nothing to do")
+            loop.is_dead = True
+            self.world.rules.broke("stuck", f"the loop, after {loop.callbacks} callbacks")
 
     def wake(self, successor: Process) -> None:
         """Go on for a while after another process has taken the file over."""
         world = self.world
         world.note("a former owner wakes")
-        self.is_fenced = world.term > (self.host.store.term or 0) if self.host and hasattr(self.host, "store") else False
+        store = getattr(self.host, "store", None)
+        self.is_fenced = store is not None and world.term > (store.term or 0)
         world.process = self
         self._go_on(self.loop.callbacks + CALLBACKS_OF_ZOMBIE)
         world.process = successor
@@ -206,9 +206,7 @@ class Process:
     async def _deal(self, host: Host) -> None:
         world, rng = self.world, self.rng
         if self.end.is_last:
-            from tools.simulation.world import lead_all_to_end  # noqa: PLC0415 - it makes us
-
-            await lead_all_to_end(world, host)
+            await world.clients.lead_all_to_end(host)
             return
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self._client(host)) for _ in range(CLIENTS)]
@@ -241,7 +239,7 @@ class Process:
             if self.end.resident_max == 1 and self.rng.random() < 0.3:
                 gc.collect()
 
-    # -- the end --------------------------------------------------------------------------------------
+    # -- the end ----------------------------------------------------------------------------------
 
     def _conclude(self) -> None:
         world, main, host = self.world, self._main, self.host
@@ -287,6 +285,3 @@ class Process:
 
 def _refuse(*_: object, **__: object) -> Any:
     raise Crash
-
-
-__all__ = ["End", "Process", "forever", "partial"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tools.simulation.charts import ITEMS
+from tools.simulation.calling import ITEMS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,6 +32,12 @@ def queued(root: dict[str, Any]) -> list[Any]:
     return [item for node in nodes(root) for item in node.get("queue", ())]
 
 
+def queued_tokens(value: dict[str, Any]) -> set[str]:
+    """Return the tokens of the events that wait in a blob."""
+    waiting = [*queued(value["root"]), *(arrived["item"] for arrived in value.get("arrivals", ()))]
+    return {item["kwargs"]["token"] for item in waiting if "token" in item.get("kwargs", {})}
+
+
 def entry(value: dict[str, Any], ledger: str, key: str) -> Any:
     """Return how far a row of a ledger is: a number, or whether it is there."""
     held = value.get(ledger, {})
@@ -39,14 +45,11 @@ def entry(value: dict[str, Any], ledger: str, key: str) -> Any:
         return held.get(key, {}).get("offset", 0) if key in held else None
     if ledger == "epochs":
         return held.get(key, 0)
-    if ledger == "pushes":
-        return sum(len(rows.get("rows", ())) if isinstance(rows, dict) else len(rows)
-                   for slot, rows in held.items() if slot == key)  # fmt: skip
     return 1 if key in held else None
 
 
 def lasting(value: dict[str, Any]) -> dict[str, Any]:
-    """Return a blob without the tails of effects: they go with the next save, whatever it is for."""
+    """Return a blob without the tails of effects: they go with the next save."""
     effects = [{**row, "tail": None} for row in value.get("effects", ())]
     return {**value, "effects": effects}
 
@@ -59,9 +62,6 @@ def shown(run: Run) -> list[Any]:
         [node.path, sorted(state.id for state in node.chart.configuration), vars(node.chart.model)]
         for node in charts
     ]
-
-
-# -- what each chart promises -----------------------------------------------------------------------
 
 
 def _watch(model: dict[str, Any], world: World) -> Iterator[Found]:

@@ -41,6 +41,8 @@ class Known:
     revision: int = 0
     status: str = "live"
     seen: list[str] = field(default_factory=list)
+    queued: set[str] = field(default_factory=set)
+    """Tokens of events that the file has accepted and that did not run yet."""
     effects: dict[str, dict[str, Any]] = field(default_factory=dict)
     value: dict[str, Any] = field(default_factory=dict)
 
@@ -57,6 +59,8 @@ class Rules:
         self.started: set[str] = set()
         self.floors: dict[tuple[str, str, str], Any] = {}
         """What a write of a ledger said that it has saved: run, ledger, key."""
+        self.vanished: set[str] = set()
+        """Tokens that were queued, and are gone without having run."""
         self.damaged: dict[str, bytes] = {}
         """Rows that were overwritten from outside, with what they held."""
         self.looks = 0
@@ -80,19 +84,10 @@ class Rules:
         for row in raw.execute(ROWS):
             known = self.runs.setdefault(row[0], Known())
             if row[3] != known.revision and row[0] not in self.damaged:
-                self._look(known, *row)
+                self._look(known, row)
 
-    def _look(
-        self,
-        known: Known,
-        run_id: str,
-        machine: str,
-        status: str,
-        revision: int,
-        due_ms: int,
-        parked: int,
-        blob: bytes,
-    ) -> None:
+    def _look(self, known: Known, row: tuple[Any, ...]) -> None:
+        run_id, machine, status, revision, due_ms, parked, blob = row
         self.looks += 1
         value: Any = unfold_blob(load(blob), run_id)
         root = value["root"]
@@ -123,7 +118,9 @@ class Rules:
             op = self.ops[token]
             what = f"{token} was refused ({op.said}), and {run_id} ran it"
             self.require("refused event", what, holds=op.status != "refused")
-        known.seen = seen
+        queued = promises.queued_tokens(known.value)
+        self.vanished |= known.queued - queued - set(seen)
+        known.seen, known.queued = seen, queued
 
     def _look_at_effects(self, run_id: str, known: Known, value: dict[str, Any]) -> None:
         now = {row["id"]: row for row in map(whole, value.get("effects", ()))}
@@ -143,7 +140,8 @@ class Rules:
         else:
             was = before["status"]
             settled = was not in OUTSTANDING
-            self.require("settled", f"{effect}: {was} → {status}", holds=not settled or was == status)
+            what = f"{effect}: {was} → {status}"
+            self.require("settled", what, holds=not settled or was == status)
             less = row["attempt"] < before["attempt"]
             self.require("attempt", f"{effect} went back to {row['attempt']}", holds=not less)
         happened = self.world.outside.has_happened(row["key"])
@@ -168,6 +166,12 @@ class Rules:
         what = f"{op.token} was acknowledged, {op.run_id} has {seen}"
         self.require("acknowledged", what, holds=deep or op.token in seen)
 
+    def taken_before(self, op: Op) -> None:
+        """Look whether an event that is always taken, and was, has run or is queued in the file."""
+        known = self.runs.get(op.run_id, Known())
+        there = op.token in known.seen or op.token in known.queued or known.status != "live"
+        self.require("acknowledged", f"{op} was taken, and is nowhere", holds=there)
+
     def ran_nothing(self, op: Op) -> None:
         """Look whether an event that its sender was told did not run has not."""
         seen = self.runs[op.run_id].seen if op.run_id in self.runs else []
@@ -180,7 +184,7 @@ class Rules:
         if run_id not in self.damaged and run_id in self.runs:
             self._look_at_floors(run_id, self.runs[run_id].value)
 
-    def called(self, key: str, account: Account, ctx: Any, *, idempotent: bool, blocking: bool) -> None:
+    def called(self, key: str, account: Account, ctx: Any, *, blocking: bool) -> None:
         """Look whether the file says that a call leaves which has just arrived."""
         known = self.runs.get(ctx.run_id, Known())
         row = next((row for row in known.effects.values() if row["key"] == key), None)
@@ -192,7 +196,7 @@ class Rules:
         right = state[0] in allowed and (blocking or state[1] == ctx.attempt)
         what = f"{key} was called ({ctx.attempt}), its row says {state}"
         self.require("intent before call", what, holds=right)
-        if not idempotent:
+        if not account.idempotent:
             what = f"{key} was called {account.calls} times, {account.permitted} could be"
             self.require("called twice", what, holds=account.calls <= account.permitted)
 
@@ -224,7 +228,9 @@ class Rules:
             return
         value = run.machine.codec.decode(stored.blob)
         made = host.build(stored.header, run.machine, unfold_blob(value, run_id), restarted=False)
-        rebuilt, memory = promises.lasting(made.as_value()), promises.lasting(run.as_value())
+        rebuilt, memory = (
+            promises.lasting(unfold_blob(load(one.as_stored().blob), run_id)) for one in (made, run)
+        )
         differs = [name for name in memory if rebuilt.get(name) != memory[name]]
         self.require("restore", f"{run_id}: its row differs in {differs}", holds=not differs)
         found, kept = promises.shown(made), promises.shown(run)

@@ -49,9 +49,11 @@ def staged() -> Iterator[None]:
         put(sys, "unraisablehook", lambda _: None)
         was_enabled = gc.isenabled()
         gc.disable()
+        # What is there by now is never looked at again, so that a world can collect its own.
+        gc.freeze()
         if was_enabled:
             back.callback(gc.enable)
-        back.callback(gc.collect)
+        back.callback(gc.unfreeze)
         yield
 
 
@@ -63,4 +65,6 @@ def replace(back: ExitStack, place: Any, name: str, stand_in: Any) -> None:
 
 def play(seed: int) -> Outcome:
     """Play the world of one seed; to be called while the stage is set."""
-    return World(seed).play()
+    outcome = World(seed).play()
+    gc.collect()
+    return outcome

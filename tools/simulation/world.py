@@ -10,8 +10,6 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
-from machines import Host
-from snapshots.errors import SnapshotsError
 from snapshots.mailbox import Mailbox
 from tools.simulation.charts import MACHINES
 from tools.simulation.clients import Clients, Op
@@ -31,8 +29,6 @@ RUNS_MAX = 4
 FILES = 0.03
 """How many worlds have a file on a disk."""
 VERIFYING = 0.25
-FINALE_S = 400.0
-"""How long the runs of a world may take to end once nothing fails any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +47,7 @@ class World:
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.rng = Random(f"{seed}/world")
+        self._folder: str | None = None
         self.time = Time()
         self.trace: list[str] = []
         self.term = 0
@@ -60,33 +57,35 @@ class World:
         self.outside = Outside(Random(f"{seed}/outside"), self)
         self.follower = Follower(self, Random(f"{seed}/follower"))
         self.clients = Clients(self, Random(f"{seed}/clients"))
-        self._folder: str | None = None
         if self.rng.random() < FILES:
             self._folder = tempfile.mkdtemp(prefix="simulate-")
         path = IN_MEMORY if self._folder is None else str(Path(self._folder) / "state.db")
         self.disk = Disk(Random(f"{seed}/disk"), path)
         self.disk.failed = lambda what: self.note(f"disk: {what}")
         self.verifies = self.rng.random() < VERIFYING
-        self.mailbox = Mailbox(self.disk.open(self.time, Fate(), lambda: self.time.now_s), clock=self.time)
+        store = self.disk.open(self.time, Fate(), lambda: self.time.now_s)
+        self.mailbox = Mailbox(store, clock=self.time)
         self.disk.committed = self._committed
         self.pauses = Random(f"{seed}/pauses")
         self.spoilt: tuple[str, bytes] | None = None
 
     def note(self, what: str) -> None:
-        """Add a line to the trace."""
+        """Add a line to the trace; where the file lies is not of the seed."""
+        if self._folder is not None:
+            what = what.replace(self._folder, "…")
         self.trace.append(f"{self.time.now_s:9.3f} {self.lives} {what}")
 
-    def _committed(self, connection: object) -> None:
+    def _committed(self, connection: object, sql: str) -> None:
         process = self.process
         if process is not None and process.is_fenced and connection is process.connection:
-            self.rules.broke("fenced", "a fenced host has written")
+            self.rules.broke("fenced", f"a fenced host has written: {sql}")
         self.rules.committed(self.disk.raw)
 
     async def pause(self) -> None:
         """Let others run, for a while of the seed's."""
         await asyncio.sleep(self.pauses.choice((0, 0, 0.01, 0.2)))
 
-    # -- the play -----------------------------------------------------------------------------------
+    # -- the play ---------------------------------------------------------------------------------
 
     def play(self) -> Outcome:
         """Live all lives, then one in which everything ends well."""
@@ -178,48 +177,49 @@ class World:
             known = rules.runs.get(run_id)
             if known is None:
                 rules.broke("lost run", run_id)
-            elif known.status not in ("done", "failed"):
+            elif known.status not in self._right_ends(run_id):
                 where = known.value["root"]["configuration"]
-                rules.broke("stuck", f"{run_id} {self.clients.runs[run_id]} {known.status} in {where}")
+                what = f"{run_id} {self.clients.runs[run_id]} {known.status} in {where}"
+                rules.broke("stuck", what)
         for op in rules.ops.values():
             self._look_at_op(op)
 
+    def _right_ends(self, run_id: str) -> set[str]:
+        """Return the statuses in which a run may have ended."""
+        ends = {"done", "failed"}
+        if run_id in self.clients.ended:
+            ends.add("cancelled")
+        ops = [op for op in self.rules.ops.values() if op.run_id == run_id]
+        if any(op.event == "spoil_it" and (op.entry or op.was_unknown) for op in ops):
+            ends.add("error")  # what raises where nobody waits any more
+        return ends
+
     def _look_at_op(self, op: Op) -> None:
-        rules, seen = self.rules, self.rules.runs[op.run_id].seen if op.run_id in self.rules.runs else []
+        rules = self.rules
+        known = rules.runs.get(op.run_id)
+        seen = known.seen if known is not None else []
         if op.entry is not None:
             entry = self.mailbox.entry(op.entry)
             said = entry.outcome if entry is not None else None
             rules.require("mailbox", f"{op} was never settled", holds=said is not None)
             refused = said is not None and said.startswith("refused")
-            rules.require("mailbox", f"{op} was {said}, and ran", holds=not (refused and op.token in seen))
+            ran = op.token in seen
+            rules.require("mailbox", f"{op} was {said}, and ran", holds=not (refused and ran))
+        elif op.token in rules.vanished and op.is_sure and op.status in ("unknown", "ignored"):
+            over = known is not None and known.status != "live"
+            rules.require("lost event", f"{op} was queued, and is gone", holds=over)
         elif op.status == "acknowledged":
-            rules.require("lost event", f"{op} was acknowledged", holds=op.token in seen)
+            is_gone = op.is_for_child and known is not None and known.status == "cancelled"
+            there = op.token in seen or is_gone
+            rules.require("lost event", f"{op} was acknowledged", holds=there)
 
     def close(self) -> None:
         """Give everything back."""
+        if self.process is not None and self.process.is_frozen:
+            self.process.bury()
         self.process = None
-        self.disk.committed = lambda _: None
+        self.disk.committed = lambda _, __: None
         self.mailbox._database.close()  # noqa: SLF001 - opened for it
         self.disk.close()
         if self._folder is not None:
             shutil.rmtree(self._folder)
-
-
-async def lead_all_to_end(world: World, host: Host) -> None:
-    """Have every run come to its end, with nothing that fails."""
-    clients = world.clients
-    for run_id in clients.runs:
-        if run_id not in world.rules.started:
-            await clients.begin(host, run_id)
-    deadline = world.time.now_s + FINALE_S
-    while world.time.now_s < deadline:
-        await clients.ask_again(host)
-        live = world.live_runs()
-        if not live and not world.mailbox.pending():
-            return
-        for run_id in sorted(live):
-            try:
-                await clients.lead_to_end(host, run_id)
-            except SnapshotsError as error:
-                world.rules.broke("finale", f"{run_id}: {type(error).__name__}: {error}")
-        await asyncio.sleep(0.5)

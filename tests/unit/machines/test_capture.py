@@ -229,7 +229,7 @@ def test_what_a_state_invoked_is_held(worker: StateChart[Any]) -> None:
     }  # fmt: skip
     assert [invokes[f"busy.{n}"]["index"] for n in range(1, 8)] == list(range(7))
     called = {key: item["kwargs"] for key, item in invokes.items() if "kwargs" in item}
-    assert called == dict.fromkeys(kinds.keys() - {"busy.5", "busy.6"}, {"amount": 3})
+    assert called == {key: {"amount": 3} for key in kinds.keys() - {"busy.5", "busy.6"}}
     assert root_of(worker)["spawned"] == 7
 
 
@@ -783,3 +783,42 @@ def test_a_snapshot_of_a_machine_is_the_same_as_that_of_its_chart() -> None:
     clock = ManualClock()
     first = capture(start(Machine(charts.Flat), {"a": 1}, clock=clock))
     assert first == capture(start(charts.Flat, {"a": 1}, clock=clock))
+
+
+@under_both_engines
+def test_a_state_whose_value_looks_like_a_configuration_is_none(engine: str) -> None:
+    """What is known of one configuration is never taken for another one of the same class."""
+
+    class Odd(StateChart):
+        class Pair(State.Parallel):
+            one = State()
+            two = State()
+
+        alone = State(value=("Pair", "one", "two"))
+        leave = Pair.to(alone)
+        back = alone.to(Pair)
+
+    chart = make(engine, Odd)
+    assert root_of(chart)["configuration"] == ["Pair", "one", "two"]
+    chart.send("leave")
+    assert root_of(chart)["configuration"] == ["alone"]
+    chart.send("back")
+    assert root_of(chart)["configuration"] == ["Pair", "one", "two"]
+
+
+def test_a_model_may_hold_its_states_in_a_set() -> None:
+    """The library takes any mutable set that it finds there; so does a snapshot."""
+
+    @dataclass
+    class Kept:
+        state: Any
+
+    class Switch(StateChart):
+        off = State(initial=True)
+        on = State()
+        turn = off.to(on) | on.to(off)
+
+    chart = Switch(Kept({"on"}))
+    assert root_of(chart, context=Kept)["configuration"] == ["on"]
+    chart.send("turn")
+    assert root_of(chart, context=Kept)["configuration"] == ["off"]

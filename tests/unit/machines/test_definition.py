@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from statemachine.states import States
 
 from machines import Machine, capture, child, rebuild
 from machines.binding import start
-from machines.binding.capturing import read_node
+from machines.binding.capturing import encode_node
 from machines.definition import parameters_of, takes_model
 from machines.effects import effect
 from machines.errors import DefinitionError
@@ -609,7 +610,7 @@ def test_a_transient_attribute_is_made_anew_and_not_stored() -> None:
     machine = Machine(Wired, transient="client")
     chart = start(machine)
     chart.tries = 2
-    held = read_node(chart._engine.node, machine)
+    held = json.loads(encode_node(chart._engine.node, machine))
     assert held["attributes"] == {"tries": 2}
 
 

@@ -316,3 +316,33 @@ def test_four_processes_that_open_an_empty_file_at_once_all_have_it(
     for number in numbers:
         with open_store(tmp_path / f"{number}.db") as store:
             assert len(store.headers()) == PROCESSES
+
+
+def journal_of(pages: int) -> bytes:
+    """Return a rollback journal of a transaction on a file that had so many pages before it."""
+    numbers = (0, 0, pages, 512, limits.PAGE_BYTES)
+    head = bytes.fromhex("d9d505f920a163d7") + b"".join(n.to_bytes(4, "big") for n in numbers)
+    return head.ljust(512, b"\0")
+
+
+@pytest.mark.parametrize("fill", [b"\0", b"x", b"SQLite format 3\0"])
+def test_a_file_whose_making_was_cut_short_is_made_anew(tmp_path: Path, fill: bytes) -> None:
+    """A power loss has left any part of a first page, and a journal that says what was before."""
+    path = tmp_path / "state.db"
+    path.write_bytes((fill * limits.PAGE_BYTES)[: limits.PAGE_BYTES])
+    Path(f"{path}-journal").write_bytes(journal_of(0))
+    with open_store(path) as store:
+        assert store.headers() == []
+    with open_store(path, read_only=True) as store:
+        assert store.headers() == []
+
+
+def test_another_file_with_a_journal_is_refused_and_left_as_it_was(tmp_path: Path) -> None:
+    """Where something was before, it is not ours to undo what came after."""
+    path = tmp_path / "state.db"
+    path.write_bytes(b"x" * limits.PAGE_BYTES)
+    Path(f"{path}-journal").write_bytes(journal_of(1))
+    before = content(tmp_path)
+    with pytest.raises(ForeignFileError):
+        open_store(path)
+    assert content(tmp_path) == before
