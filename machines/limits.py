@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from snapshots.limits import BLOB_DEPTH_MAX, VALUE_DEPTH_MAX
+
 MICROSTEPS_MAX: Final = 10_000
 """A macrostep that takes more does not come to rest (design of SCXML's main loop: no bound)."""
 KNOWN_NAMES_MAX: Final = 64
@@ -20,6 +22,8 @@ DELIVERY_CHARS_MAX: Final = 200
 REFUSAL_CHARS_MAX: Final = 500
 """How much of what a gate's model says against an answer is told."""
 CHILD_ID_CHARS_MAX: Final = 200
+CHARTS_DEPTH_MAX: Final = (BLOB_DEPTH_MAX - VALUE_DEPTH_MAX - 1) // 2
+"""Charts above one: each adds two levels to the blob, around whatever the lowest one has."""
 ENDING_S: Final = 2.0
 """How long a stopping host waits for tasks that it has cancelled."""
 GRACE_S: Final = 10.0

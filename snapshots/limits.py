@@ -36,6 +36,8 @@ MAILBOX_DELIVERY_CHARS_MAX: Final = 200
 
 # orjson gives up at 254 nested containers, and a tagged value takes two of them.
 VALUE_DEPTH_MAX: Final = 100
+# A blob's parts are encoded each by itself, and lie in others when it is read.
+BLOB_DEPTH_MAX: Final = 2 * VALUE_DEPTH_MAX
 # A value takes two bytes at least, so more of them never make a blob.
 VALUES_MAX: Final = BLOB_BYTES_MAX // 2
 ERROR_TEXT_BYTES_MAX: Final = KIB

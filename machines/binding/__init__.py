@@ -104,7 +104,7 @@ def rebuild(
     machine = (
         chart if isinstance(chart, Machine) else Machine(chart, types=tuple(types), context=context)
     )
-    value = machine.codec.decode(snapshot if isinstance(snapshot, bytes) else snapshot.blob)
+    value = machine.codec.decode_blob(snapshot if isinstance(snapshot, bytes) else snapshot.blob)
     if not isinstance(value, dict) or not {"digest", "root"} <= value.keys():
         raise DecodeError(None, "it is no snapshot: it has no digest or no root")
     if value["digest"] != machine.digest:

@@ -13,6 +13,8 @@ from machines.engine.engines import construct
 from machines.engine.invocations import numbered_under
 from machines.engine.nodes import Node
 from machines.engine.shared_state import Shared
+from machines.limits import CHARTS_DEPTH_MAX
+from snapshots.errors import LimitError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -139,6 +141,10 @@ def handle_of(source: Any, child: Node | None) -> Any:
 
 
 def _child_node(node: Node, invoke_id: str, cls: type[StateChart[Any]]) -> Node:
+    depth = len(node.keys) + 1
+    if depth > CHARTS_DEPTH_MAX:
+        what = "the number of charts above one"
+        raise LimitError(what, CHARTS_DEPTH_MAX, depth)
     child = new_node(node.tree, cls, node, invoke_id)
     node.children[invoke_id] = child
     return child

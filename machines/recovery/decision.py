@@ -134,7 +134,7 @@ def read(stored: StoredRun, machine: Machine) -> dict[str, Any]:
     """
     run_id = stored.header.run_id
     try:
-        value = machine.codec.decode(stored.blob, root="blob")
+        value = machine.codec.decode_blob(stored.blob)
     except DecodeError as error:
         raise DecodeError(run_id, error.reason, error.version) from error
     value = unfold_blob(value, run_id)

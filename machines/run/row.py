@@ -223,7 +223,7 @@ class Row:
         parts: list[bytes] = [b'{"v":1']
         for name, text in self.beside.items():
             parts += (BEGIN[name], text)
-        return self.machine.codec.decode(b"".join((*parts, self.charts, b"}")))
+        return self.machine.codec.decode_blob(b"".join((*parts, self.charts, b"}")))
 
 
 def verify(row: Row, root: Node, blob: bytes | bytearray, expected: Mapping[str, bytes]) -> None:
@@ -245,7 +245,7 @@ def verify(row: Row, root: Node, blob: bytes | bytearray, expected: Mapping[str,
     for node in root.walk():
         active = [key for key in node.engine.invokes.active if key in node.children]
         assert active == [*node.children], f"run {row.run_id!r}: charts in another order"
-    check_form(row.run_id, unfold_blob(row.machine.codec.decode(bytes(blob)), row.run_id))
+    check_form(row.run_id, unfold_blob(row.machine.codec.decode_blob(bytes(blob)), row.run_id))
 
 
 def _compare(run_id: str, name: str, found: object, expected: object) -> None:

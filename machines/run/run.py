@@ -131,7 +131,7 @@ class Run:
 
     def as_value(self) -> dict[str, Any]:
         """Return the run as its row holds it, decoded, with all effects as rows."""
-        value = self.machine.codec.decode(self.as_stored().blob)
+        value = self.machine.codec.decode_blob(self.as_stored().blob)
         return unfold_blob(value, self.run_id)
 
     @property

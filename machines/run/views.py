@@ -63,7 +63,7 @@ def view_of_row(stored: StoredRun, codec: Codec | None = None) -> RunView:
 def _value(blob: bytes, codec: Codec | None) -> Any:
     if codec is not None:
         with suppress(DecodeError):
-            return unfold_blob(codec.decode(blob), None)
+            return unfold_blob(codec.decode_blob(blob), None)
     return unfold_blob(load(blob), None)
 
 

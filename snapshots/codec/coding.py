@@ -10,6 +10,7 @@ from snapshots.codec.reading import Reader
 from snapshots.codec.text import Plain, dump, load
 from snapshots.codec.writing import BUILTIN, Writer
 from snapshots.errors import EncodeError
+from snapshots.limits import BLOB_DEPTH_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -71,6 +72,13 @@ class Codec:
         Parameters and errors are those of `from_plain`; what is not JSON is a `DecodeError` too.
         """
         return self._reader.whole(load(data), root, omit)
+
+    def decode_blob(self, data: bytes, *, root: str = "blob") -> Any:
+        """Return the value of a blob, in which encoded values lie deeper than they were encoded.
+
+        As `decode`, down to `BLOB_DEPTH_MAX` levels.
+        """
+        return self._reader.whole(load(data), root, (), BLOB_DEPTH_MAX)
 
     def copy(self, value: object, *, root: str = "value") -> Any:
         """Return what `decode` gives of what `encode` gives: a value that nobody else can change.

@@ -47,7 +47,9 @@ class Reader:
             elif not issubclass(cls, BaseException):
                 self.classes[name] = anatomy_of(cls)
 
-    def whole(self, plain: Plain, root: str, omit: Collection[str]) -> Any:
+    def whole(
+        self, plain: Plain, root: str, omit: Collection[str], depth: int = VALUE_DEPTH_MAX
+    ) -> Any:
         """Return the value that a JSON structure stands for, sharing no container with it.
 
         Raises:
@@ -55,8 +57,8 @@ class Reader:
         """
         try:
             if omit and type(plain) is dict and plain.get("$") == "object":
-                return self._tagged(plain, VALUE_DEPTH_MAX, omit)
-            return self.value(plain, VALUE_DEPTH_MAX)
+                return self._tagged(plain, depth, omit)
+            return self.value(plain, depth)
         except MalformedError as malformed:
             raise malformed.told(root) from malformed.__cause__
         except RecursionError:

@@ -88,7 +88,7 @@ def identify(path: str) -> Identity:
     drop the locks of other connections of this process.
     """
     size = Path(path).stat().st_size
-    if size == 0 or _was_empty(path):
+    if size == 0 or was_empty(path):
         return BLANK
     if size < _DATABASE_BYTES_MIN:
         raise ForeignFileError(path, f"a file of {size} bytes")
@@ -104,7 +104,7 @@ def identify(path: str) -> Identity:
         raise translate(error, "open", path) from error
 
 
-def _was_empty(path: str) -> bool:
+def was_empty(path: str) -> bool:
     """Whether the first transaction ever on the file has not ended: its first user undoes it.
 
     A power loss while the file is made leaves a first page of which any part is missing. Such a

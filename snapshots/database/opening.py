@@ -13,7 +13,7 @@ from snapshots.database import descriptors, identity, places, pragmas
 from snapshots.database.checkpoints import Checkpoints, Gate
 from snapshots.database.connection import Database
 from snapshots.database.translation import translate
-from snapshots.errors import StorageBusyError
+from snapshots.errors import StorageBusyError, StorageUnavailableError
 
 if TYPE_CHECKING:
     import os
@@ -23,6 +23,8 @@ T = TypeVar("T")
 
 _MS_PER_S: Final = 1_000
 _OPEN: Final = "open"
+_HALF_MADE: Final = "no run was ever saved in it; open it for writing once"
+_UNDONE: Final = "its making was cut short"
 _READ_WRITE: Final = apsw.SQLITE_OPEN_READWRITE
 _READ_ONLY: Final = apsw.SQLITE_OPEN_READONLY
 
@@ -118,6 +120,8 @@ def _open_to_read(path: str, registration: descriptors.Registration, opened: Exi
     try:
         connection.pragma("user_version")
     except (apsw.CantOpenError, apsw.ReadOnlyError):
+        if identity.was_empty(path):
+            raise StorageUnavailableError(_OPEN, path, _HALF_MADE, detail=_UNDONE) from None
         # The folder may not be written, so the -shm file that readers share cannot be made.
         # Without a log nobody is writing, and the file can be read by itself.
         if places.wal_bytes(path) > 0:

@@ -116,15 +116,17 @@ def laid_out(key: str, chart: Drawn, start: int) -> tuple[Place, bytes]:
     place.room = Room(0, 0)
     place.own_size = roomy(len(name) + len(chart.fragment))
     parts = [(COMMA + place.text).ljust(place.own_size), BELOW]
-    at = begin = start + place.own_size + len(BELOW)
+    at = start + place.own_size + len(BELOW)
     for below, inner in chart.children.items():
         laid, text = laid_out(below, inner, at)
         place.first = place.first or laid
         place.below[below] = laid
         parts.append(text if laid is not place.first else BLANK + text[1:])
         at += laid.size
-    # One of them can move, whichever it is, and a few more can come.
-    spare = (at - begin) // 8 + roomy(max(laid.size for laid in place.below.values()))
+    # One of them can move, whichever it is, and a few more can come. What lies below them has
+    # its room there: counted again at each level above, it would multiply.
+    sizes = [laid.own_size for laid in place.below.values()]
+    spare = sum(sizes) // 8 + roomy(max(sizes))
     place.room.give(at, spare)
     parts += (b" " * spare, END)
     place.size = at + spare + len(END) - start

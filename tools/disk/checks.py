@@ -124,7 +124,7 @@ class Checker:
         if (run_id, revision, blob) in self._right:
             return
         header = store.load(run_id).header
-        value = self._machines[header.machine].codec.decode(blob)
+        value = self._machines[header.machine].codec.decode_blob(blob)
         found: dict[str, Any] = unfold_blob(value, run_id)
         expected: dict[str, Any] = self.history.truth[run_id, revision]
         wrong = [

@@ -225,7 +225,7 @@ class _Attempt:
                 self._wrong(f"after a kill, run {header.run_id!r} is what was never saved")
             return
         machine = self.scene.machines[header.machine]
-        if unfold_blob(machine.codec.decode(blob), header.run_id) != expected:
+        if unfold_blob(machine.codec.decode_blob(blob), header.run_id) != expected:
             self._wrong(f"after a kill, run {header.run_id!r} is not what was saved last")
 
     async def _look_again(self) -> None:
@@ -257,7 +257,7 @@ class _Attempt:
         for run_id, run in self.scene.host._resident.items():  # noqa: SLF001 - looked into
             assert run.header is not None
             expected = self.history.truth[run_id, run.header.revision]
-            value = run.machine.codec.decode(bytes(store.load(run_id).blob))
+            value = run.machine.codec.decode_blob(bytes(store.load(run_id).blob))
             if unfold_blob(value, run_id) != expected:
                 self._wrong(f"{when}, the row of run {run_id!r} is not what was saved last")
             if _without_tails(run.as_value()) != _without_tails(expected):

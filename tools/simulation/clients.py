@@ -187,6 +187,7 @@ class Clients:
         kind = "send" if op.gate is None else "answer"
         op.entry = self.world.mailbox.put(op.run_id, kind, dump(asked), op.delivery)
         op.status = "mailed"
+        self.world.rules.mailed[op.entry] = op
         self.world.note(f"mailed {op} as {op.entry}")
 
     async def send(self, host: Host, op: Op) -> None:

@@ -30,6 +30,9 @@ class Fate:
 
     dies_before: int | None = None
     dies_after: int | None = None
+    dies_with: str | None = None
+    """It dies right after a save with this trait (see `promises.traits`), the n-th of its own."""
+    dies_with_nth: int = 1
     fails_at: frozenset[int] = frozenset()
     fails_often: float = 0.0
     full: tuple[float, float] = (0.0, 0.0)
@@ -47,6 +50,8 @@ class Disk:
         self.committed: Callable[[Connection, str], None] = lambda _, __: None
         """Told of each statement that may have changed the file."""
         self.failed: Callable[[str], None] = lambda _: None
+        self.traits: frozenset[str] = frozenset()
+        """What was special about the row that was saved last."""
         with open_store(path) as store:
             blank = store.database.connection.serialize("main") if path == IN_MEMORY else b""
         self.raw = apsw.Connection(path)
@@ -55,18 +60,15 @@ class Disk:
 
     def open(self, clock: Clock, fate: Fate, now_s: Callable[[], float]) -> SqliteSnapshotStore:
         """Open the file for a process; in memory all share one connection."""
-        if self.path != IN_MEMORY:
-            store = open_store(self.path, clock=clock)
-            database, raw = store.database, store.database.connection
-        else:
-            raw = self.raw
-        connection = Connection(self, raw, fate, now_s)
+        connection: Any  # it stands for the driver's own
         if self.path == IN_MEMORY:
-            database = Database(IN_MEMORY, connection, gate=Gate())  # type: ignore[arg-type]  # stands for it
-            store = SqliteSnapshotStore(database, clock=clock)
-        else:
-            database.connection = connection  # type: ignore[assignment]  # stands for it
-            database.run = connection.execute  # type: ignore[assignment]  # as above
+            connection = Connection(self, self.raw, fate, now_s)
+            database = Database(IN_MEMORY, connection, gate=Gate())
+            return SqliteSnapshotStore(database, clock=clock)
+        store = open_store(self.path, clock=clock)
+        connection = Connection(self, store.database.connection, fate, now_s)
+        store.database.connection = connection
+        store.database.run = connection.execute
         return store
 
     def close(self) -> None:
@@ -133,9 +135,17 @@ class Connection:
         if not self.raw.in_transaction and self._changes:
             self._changes = 0
             self.disk.committed(self, _said(sql))
-        if number == fate.dies_after:
+        if number == fate.dies_after or self._has_fatal_trait():
             self.die(f"after {_said(sql)}")
         return found
+
+    def _has_fatal_trait(self) -> bool:
+        """Whether what was just saved is what the process dies with."""
+        traits, self.disk.traits = self.disk.traits, frozenset()
+        if self.fate.dies_with not in traits:
+            return False
+        self.fate.dies_with_nth -= 1
+        return self.fate.dies_with_nth == 0
 
     def _read(self, sql: str, bindings: Any) -> Any:
         fate = self.fate

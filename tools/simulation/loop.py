@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 from concurrent.futures import Executor, Future
+from contextlib import suppress
 from itertools import count
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -155,11 +156,22 @@ class VirtualLoop(asyncio.BaseEventLoop):
             handle._run()  # noqa: SLF001 - as asyncio's own loop does
             self.after_each()
 
+    def end(self) -> None:
+        """Call nothing any more: the process is dead."""
+        self.is_dead = True
+
+        def refuse(*_: object, **__: object) -> Any:
+            raise Crash
+
+        vars(self).update(call_soon=refuse, call_at=refuse)
+
     def bury(self) -> None:
         """Forget what a dead process was doing, without a word from any of it."""
-        for task in asyncio.all_tasks(self):
-            asyncios: Any = task
-            asyncios._log_destroy_pending = False  # noqa: SLF001 - nobody is to be told
+        task: Any
+        for task in sorted(asyncio.all_tasks(self), key=hash):
+            with suppress(BaseException):
+                task.get_coro().close()
+            task._log_destroy_pending = False  # noqa: SLF001 - nobody is to be told
         self._ready.clear()
         self._scheduled.clear()
         self.close()

@@ -15,6 +15,7 @@ from snapshots.errors import FencedError, SnapshotsError, StorageError
 from tools.simulation.charts import MACHINES
 from tools.simulation.disk import IN_MEMORY, Fate
 from tools.simulation.loop import Crash, StuckError, VirtualLoop
+from tools.simulation.promises import TRAITS
 
 if TYPE_CHECKING:
     from random import Random
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from snapshots.store import SqliteSnapshotStore
     from tools.simulation.world import World
 
+KINDS = ("stop", "callback", "before", "after", "freeze", "with")
 CLIENTS = 3
 HORIZON_S = 6.0
 STATEMENTS = 60
@@ -56,12 +58,14 @@ class End:
     @classmethod
     def drawn(cls, rng: Random) -> End:
         """Return a life with an end of the seed's."""
-        kind = rng.choices(("stop", "callback", "before", "after", "freeze"), (2, 4, 3, 5, 2))[0]
+        kind = rng.choices(KINDS, (2, 4, 2, 3, 2, 3))[0]
         statement = min(int(rng.expovariate(1 / 18)), STATEMENTS)
         callback = int(rng.random() ** 2 * CALLBACKS) + 1
         fate = Fate(
             dies_before=statement if kind == "before" else None,
             dies_after=statement if kind == "after" else None,
+            dies_with=rng.choice(TRAITS) if kind == "with" else None,
+            dies_with_nth=rng.randint(1, 3),
         )
         trouble = rng.choices(("none", "some", "often", "full", "reads"), (6, 3, 2, 2, 1))[0]
         if trouble == "some":
@@ -259,13 +263,9 @@ class Process:
     def bury(self) -> None:
         """Do what the system does when a process has ended; nothing of it runs any more."""
         loop, host = self.loop, self.host
-        loop.is_dead = True
+        loop.end()
         if self.connection is not None:
             self.connection.bury()
-        loop.call_soon = loop.call_at = _refuse  # type: ignore[method-assign, assignment]  # a dead loop
-        for task in sorted(asyncio.all_tasks(loop), key=hash):
-            with suppress(BaseException):
-                task.get_coro().close()  # type: ignore[union-attr]  # none of ours is a plain awaitable
         loop.bury()
         if host is not None:
             host._lock.release()  # noqa: SLF001 - as the system does
@@ -281,7 +281,3 @@ class Process:
             database.connection.close()
             database._registration.leave()  # noqa: SLF001 - as above
         database._is_closed = True  # noqa: SLF001 - nobody is to be warned
-
-
-def _refuse(*_: object, **__: object) -> Any:
-    raise Crash

@@ -38,6 +38,18 @@ def queued_tokens(value: dict[str, Any]) -> set[str]:
     return {item["kwargs"]["token"] for item in waiting if "token" in item.get("kwargs", {})}
 
 
+TRAITS = ("arrivals", "queue", "intent", "calling", "unknown", "done", "between")
+
+
+def traits(value: dict[str, Any]) -> frozenset[str]:
+    """Return what makes the moment behind a save a bad one to die at."""
+    found = {row["status"] for row in value.get("effects", ())[-2:]}
+    found |= {name for name in ("arrivals", "between") if value.get(name)}
+    if queued(value["root"]):
+        found.add("queue")
+    return frozenset(found)
+
+
 def entry(value: dict[str, Any], ledger: str, key: str) -> Any:
     """Return how far a row of a ledger is: a number, or whether it is there."""
     held = value.get(ledger, {})

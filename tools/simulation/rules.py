@@ -9,6 +9,7 @@ from snapshots.codec import load
 from snapshots.layout import unfold_blob
 from snapshots.ledgers.effects import whole
 from snapshots.limits import NO_TIMER_MS
+from snapshots.mailbox import TAKEN
 from tools.simulation import promises
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ ROWS = """
 select run_id, machine, status, revision, due_ms, parked, blob from runs"""
 LIVE = "select run_id from runs where status = 'live'"
 TERM = "select term from owner"
+SETTLED = "select id, outcome from mailbox where outcome is not null and id >= ?"
 ROW = "select blob from runs where run_id = ?"
 OUTSTANDING = ("intent", "calling", "unknown")
 
@@ -56,6 +58,8 @@ class Rules:
         self.runs: dict[str, Known] = {}
         self.ops: dict[str, Op] = {}
         """Every event of a client, by its token."""
+        self.mailed: dict[int, Op] = {}
+        """Events in the mailbox that are not settled, by their entries."""
         self.started: set[str] = set()
         self.floors: dict[tuple[str, str, str], Any] = {}
         """What a write of a ledger said that it has saved: run, ledger, key."""
@@ -85,6 +89,15 @@ class Rules:
             known = self.runs.setdefault(row[0], Known())
             if row[3] != known.revision and row[0] not in self.damaged:
                 self._look(known, row)
+        if self.mailed:
+            self._look_at_mail(raw)
+
+    def _look_at_mail(self, raw: apsw.Connection) -> None:
+        """Look whether what is settled as taken is held by the file in this very commit."""
+        for number, outcome in raw.execute(SETTLED, (min(self.mailed),)):
+            op = self.mailed.pop(number, None)
+            if op is not None and op.is_sure and outcome == TAKEN:
+                self.taken_before(op)
 
     def _look(self, known: Known, row: tuple[Any, ...]) -> None:
         run_id, machine, status, revision, due_ms, parked, blob = row
@@ -97,6 +110,7 @@ class Rules:
             step = revision - known.revision
             self.require("revision", f"{run_id} went {step:+}", holds=step == 1)
         known.revision, known.status, known.value = revision, status, value
+        self.world.disk.traits = promises.traits(value)
         self._look_at_tokens(run_id, known, promises.tokens(root))
         self._look_at_effects(run_id, known, value)
         timers = [timer["due"] for timer in value.get("timers", ())]

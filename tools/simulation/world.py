@@ -8,7 +8,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from snapshots.mailbox import Mailbox
 from tools.simulation.charts import MACHINES
@@ -18,7 +18,7 @@ from tools.simulation.follower import Follower
 from tools.simulation.loop import Time
 from tools.simulation.outside import Outside
 from tools.simulation.processes import End, Process
-from tools.simulation.rules import LIVE, Rules
+from tools.simulation.rules import LIVE, ROW, Rules
 from tools.simulation.stage import STAGE
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class World:
 
     async def pause(self) -> None:
         """Let others run, for a while of the seed's."""
-        await asyncio.sleep(self.pauses.choice((0, 0, 0.01, 0.2)))
+        await asyncio.sleep(self.pauses.choice((0, 0.02, 0.3, 0.9)))
 
     # -- the play ---------------------------------------------------------------------------------
 
@@ -135,7 +135,7 @@ class World:
     def damage(self, run_id: str) -> None:
         """Overwrite a run's row, as a fault of the disk would."""
         raw = self.disk.raw
-        (blob,) = raw.execute("select blob from runs where run_id = ?", (run_id,)).fetchone()
+        blob = self._blob(run_id)
         place = self.rng.randrange(len(blob))
         spoilt = blob[:place] if self.rng.random() < 0.5 else b"{" + blob
         self.rules.damaged[run_id] = blob
@@ -143,12 +143,16 @@ class World:
         self.spoilt = run_id, spoilt
         self.note(f"damaged {run_id}")
 
+    def _blob(self, run_id: str) -> bytes:
+        row: Any = self.disk.raw.execute(ROW, (run_id,)).fetchone()
+        return bytes(row[0])
+
     def repair(self) -> None:
         """Put back what was damaged; nobody must have touched it meanwhile."""
         if self.spoilt is None:
             return
         raw, (run_id, spoilt) = self.disk.raw, self.spoilt
-        (blob,) = raw.execute("select blob from runs where run_id = ?", (run_id,)).fetchone()
+        blob = self._blob(run_id)
         self.rules.require("bad row", f"{run_id} was written over", holds=blob == spoilt)
         raw.execute(
             "update runs set blob = ? where run_id = ?", (self.rules.damaged.pop(run_id), run_id)

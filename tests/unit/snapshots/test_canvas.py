@@ -163,6 +163,22 @@ def test_the_place_of_a_chart_that_went_is_used_again(easel: Easel) -> None:
     assert len(easel.draw()) == length
 
 
+@pytest.mark.parametrize("breadth", [1, 2])
+def test_room_does_not_multiply_from_level_to_level(breadth: int) -> None:
+    """Charts in charts in charts take a few times what they say, however deep they lie."""
+    easel = Easel()
+    above = [easel.root]
+    for level in range(12 // breadth):
+        charts = [
+            chart.add(f"c{number}", {"context": text(300, level)})
+            for chart in above
+            for number in range(breadth)
+        ]
+        above = charts[:40]
+    content = len(json.dumps(easel.root.whole()))
+    assert len(easel.draw()) < 4 * content + 2 * PAGE_BYTES
+
+
 def test_the_first_chart_has_no_comma_whichever_it_is(easel: Easel) -> None:
     """The one that lies first goes, and another comes into its place."""
     for key in ("w0", "w1", "w2"):

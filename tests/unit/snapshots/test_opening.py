@@ -331,6 +331,10 @@ def test_a_file_whose_making_was_cut_short_is_made_anew(tmp_path: Path, fill: by
     path = tmp_path / "state.db"
     path.write_bytes((fill * limits.PAGE_BYTES)[: limits.PAGE_BYTES])
     Path(f"{path}-journal").write_bytes(journal_of(0))
+    before = content(tmp_path)
+    with pytest.raises(StorageUnavailableError, match="making was cut short"):
+        open_store(path, read_only=True)
+    assert content(tmp_path) == before
     with open_store(path) as store:
         assert store.headers() == []
     with open_store(path, read_only=True) as store:

@@ -10,6 +10,7 @@ import apsw
 import pytest
 
 from tools.disk.controls import CONTROLS, Control
+from tools.disk.history import NOTHING, History, Moment
 from tools.disk.images import SECTOR_BYTES, Surface, draw_points, images
 from tools.disk.recording import Recording
 from tools.disk.watching import Kind, Op, watched
@@ -158,3 +159,42 @@ def test_a_lost_synced_save_is_named_as_such(tmp_path: Path) -> None:
     (forgotten,) = (one for one in CONTROLS if one.name == "synced saves that are not")
     _, line = control(forgotten, tmp_path, 3)
     assert "nothing that must last is lost" in line
+
+
+def history_of(tmp_path: Path, commits: list[int], log: list[Op]) -> History:
+    """Return a history whose commits were done behind so many operations each."""
+    recording = Recording(tmp_path, seed=1)
+    history = History(recording)
+    for number, at in enumerate(commits):
+        picture = (((number,),),) * len(NOTHING)
+        history.moments.append(Moment(at=at, picture=picture))
+    recording.log += log
+    return history
+
+
+def test_what_a_loss_may_leave_ends_with_the_commit_under_way(tmp_path: Path) -> None:
+    """All that was acknowledged, and the one that was about to be; the first may be any."""
+    history = history_of(tmp_path, [3, 6, 9], [op("write")] * 12)
+    assert [history.bounds(at)[:2] for at in (0, 3, 5, 6, 12)] == [
+        (0, 1),
+        (0, 2),
+        (0, 2),
+        (0, 3),
+        (0, 3),
+    ]
+
+
+def test_what_must_last_begins_with_the_last_promise(tmp_path: Path) -> None:
+    """A synced save takes all before it with it, from the moment at which it was told."""
+    history = history_of(tmp_path, [3, 6], [op("write")] * 7)
+    history.must_last("its save was synced")
+    assert history.bounds(6)[0] == 0
+    assert history.bounds(7) == (2, 2, "its save was synced")
+
+
+def test_a_checkpoint_makes_last_what_was_in_the_log_when_its_sync_began(tmp_path: Path) -> None:
+    """A commit that came during the sync is not promised anything."""
+    log = [op("write")] * 6 + [op("sync", began=4), op("write")]
+    history = history_of(tmp_path, [3, 6], log)
+    history.note_checkpoints(LOG)
+    assert [history.bounds(at)[0] for at in (6, 7, 8)] == [0, 1, 1]
