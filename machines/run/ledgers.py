@@ -47,7 +47,7 @@ class Ledgers:
         self._json: dict[str, tuple[int, bytes]] = {}
         """The JSON of ledgers, with how often each had changed when it was encoded."""
         self._cold: dict[str, bytes] = {}
-        self._cold_changes = -1
+        self._cold_changes: list[int] = []
         """What `cold` returned last, and after how many changes that was."""
         self._delivered: dict[int, str] = {}
         """Deliveries whose events did not run yet, by the event's number."""
@@ -103,9 +103,9 @@ class Ledgers:
         Empty ones are left out, and only what changed is encoded: while nothing did, this is the
         same dict. Raises EncodeError with a path that begins with the name.
         """
-        changes = self.deliveries.changes + self.effects.closed
+        changes = [self.deliveries.changes, self.effects.closed]
         for _, ledger in self._books:
-            changes += ledger.changes
+            changes.append(ledger.changes)
         if changes != self._cold_changes:
             fields = {
                 name: self._fragment(name, ledger, codec) for name, ledger in self._books if ledger
