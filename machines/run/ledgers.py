@@ -48,7 +48,7 @@ class Ledgers:
         """The JSON of ledgers, with how often each had changed when it was encoded."""
         self._cold: dict[str, bytes] = {}
         self._cold_changes: list[int] = []
-        """What `cold` returned last, and after how many changes that was."""
+        """What `cold` returned last, and after how many changes of each ledger that was."""
         self._delivered: dict[int, str] = {}
         """Deliveries whose events did not run yet, by the event's number."""
         self._spent: list[EffectRow] = []

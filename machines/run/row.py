@@ -116,6 +116,11 @@ class Row:
             raise
         self.beside, self._charts, self._canvas = beside, charts, canvas
 
+    def settle(self) -> None:
+        """Let go of what taking the last write back would need: it has come to stay."""
+        if self._canvas is not None:
+            self._canvas.keep()
+
     def keep(self) -> Callable[[], None]:
         """Return what takes back the writes from here on, where they did not come to stay."""
         header, beside, charts, canvas = self.header, self.beside, self._charts, self._canvas

@@ -328,6 +328,7 @@ class Run:
                 row.put(root, moved, beside, rest, head, sync=synced, check=check)
         else:
             row.put(root, moved, beside, rest, head, sync=sync, check=check)
+        row.settle()
         self.trouble = None
         if arrivals or self.arrivals_saved:
             self.arrivals_saved = frozenset(arrival.item.seq for arrival in arrivals)

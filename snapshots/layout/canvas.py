@@ -80,8 +80,7 @@ class Canvas:
         charts stay as they are drawn, else `moved` are those that changed since the call before
         this, or got others below them.
         """
-        self._undo.clear()
-        self._former, self._former_span = None, self._span
+        self.keep()
         self.draws += 1
         if not (self._is_laid_out and self._drawn_over(begin, hot, cold, root, moved)):
             self._lay_out(begin, hot, cold, root)
@@ -95,6 +94,11 @@ class Canvas:
             self.blob[start : start + len(text)] = text
         self._undo.clear()
         self._span, self._root, self._is_laid_out = self._former_span, None, False
+
+    def keep(self) -> None:
+        """Let go of what `undo` needs: what was drawn is saved, and a run may wait for months."""
+        self._undo.clear()
+        self._former, self._former_span = None, self._span
 
     @property
     def charts(self) -> bytes:

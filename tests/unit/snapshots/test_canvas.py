@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -215,6 +216,19 @@ def test_undo_puts_every_byte_back(easel: Easel, size: int, *, charts: bool) -> 
     assert json.loads(b"{" + easel.canvas.charts[1:] + b"}")["root"] == json.loads(before)["root"]
     easel.draw(charts=False)
     easel.draw()
+
+
+def test_what_was_saved_is_held_once(easel: Easel) -> None:
+    """The former blob goes once the new one is saved; to undo then changes no byte."""
+    former = easel.canvas.blob
+    easel.cold["picks"] = text(50_000)
+    after = easel.draw()
+    assert easel.canvas.blob is not former
+    held = sys.getrefcount(former)
+    easel.canvas.keep()
+    assert sys.getrefcount(former) == held - 1
+    easel.canvas.undo()
+    assert bytes(easel.canvas.blob) == after
 
 
 Change = Callable[[Easel, random.Random], None]
