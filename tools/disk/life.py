@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from machines import Host, Machine
+from machines.errors import UnsettledEffectError
 from machines.host import mail
 from snapshots import open_store
 from snapshots.codec import dump
@@ -123,8 +124,15 @@ class _Shift:
             view = await self.host.settled(run)
             for effect in view.effects:
                 if effect["status"] == "unknown":
-                    await self.host.resolve(run, effect["id"], again=True)
+                    await self._decide(run, effect["id"])
             await self.host.settled(run)
+
+    async def _decide(self, run: str, effect: str) -> None:
+        """Have an effect in doubt called again, unless a timer has led out of its state."""
+        try:
+            await self.host.resolve(run, effect, again=True)
+        except UnsettledEffectError:
+            await self.host.resolve(run, effect, done="whoever asked has looked")
 
     async def one(self) -> str:
         """Return a desk that is idle, a new one if there are few."""
