@@ -183,9 +183,9 @@ def _source(node: Node, invoke: Invoke) -> Gate:
 
 def _open(nodes: Iterable[Node]) -> Iterator[tuple[Node, Invoke]]:
     for node in nodes:
-        invokes = node.engine.invokes
+        active = node.engine.invokes.active
         keys: set[str] = set()
-        for invoke in invokes.active.values():
+        for invoke in active.values() if active else ():
             if invoke.kind != "gate" or not invoke.live or invoke.extra["key"] in keys:
                 continue  # a state that was entered again without being left has its gate once
             keys.add(invoke.extra["key"])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import signal
 import stat
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -20,6 +21,10 @@ from hypothesis import settings
 # No test asserts a time; an example's deadline would, and fail where the machine is busy.
 settings.register_profile("house", deadline=None)
 settings.load_profile("house")
+
+# A shell that starts us in the background has us ignore it, and those that we start would too.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A thread of ours carries its package's name, so that it is known even where it is a daemon.
 OUR_THREADS = ("snapshots-", "machines-")

@@ -49,7 +49,7 @@ CONTINUED: Final = 0.5
 SHOWN: Final = 5
 YEAR_MS: Final = 366 * 86_400_000
 FAST: Final = Path("/dev/shm")  # noqa: S108 - a folder of our own is made in it
-CONTROL_SECONDS: Final = 20.0
+CONTROL_SECONDS: Final = 75.0
 """How long a control may take to be found."""
 
 

@@ -183,7 +183,9 @@ class Node:
         """Yield the chart and all charts below it."""
         yield self
         for child in list(self.children.values()):
-            yield from child.walk()
+            yield child  # most have none below them, and need no generator of their own
+            for below in list(child.children.values()) if child.children else ():
+                yield from below.walk()
 
     def keep_numbers(self) -> None:
         """Have the parent keep the numbers that were used below a given id, as the chart goes.

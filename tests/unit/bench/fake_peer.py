@@ -52,7 +52,7 @@ class Kept:
 
 if __name__ == "__main__":
     if MODE == "babbles":
-        print("good morning")  # noqa: T201 - it is no answer
+        print("good morning", flush=True)  # noqa: T201 - it is no answer
     elif MODE == "is refused":
         sys.exit("no module named peer")
     serve("fake", {"fake": "1.0"}, Kept)
