@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 EntityKind = Literal["artifact", "proposal", "thread", "run", "cursor"]
 
 
+class _Row:
+    """What all rows have: they are made of the columns that a statement gives."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, columns: Sequence[Any]) -> Self:
+        """Return the row of these columns, which are in the order of the fields."""
+        return cls(**dict(zip(cls.__slots__, columns, strict=True)))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EntityRow:
+class EntityRow(_Row):
     """One thing of a workspace, found by `kind` and `key`.
 
     `label` is what a list is narrowed by: an artifact's type, a proposal's status, the thread
@@ -26,7 +40,7 @@ class EntityRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogRow:
+class LogRow(_Row):
     """One line of the log: `seq` counts from 1 without holes, in each workspace by itself."""
 
     seq: int
@@ -39,7 +53,7 @@ class LogRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HistoryRow:
+class HistoryRow(_Row):
     """A segment of a run's history, with the `seq` of the fact that ended it."""
 
     thread: str

@@ -147,7 +147,7 @@ class PostgresWorkspaces(Leasing):
         sql = ENTITIES if label is None else LABELLED
         values = {**_place(scope), "kind": kind, "label": label, "after": after, "limit": limit}
         with self._connections.working(scope, f"list {kind}s") as work:
-            return [_entity(row) for row in work.run(sql, values).fetchall()]
+            return [EntityRow.of(row) for row in work.run(sql, values).fetchall()]
 
     def log(self, scope: Scope, *, after_seq: int, limit: int) -> list[LogRow]:
         """See `Storage.log`."""
@@ -170,17 +170,7 @@ class PostgresWorkspaces(Leasing):
         values |= {"after_seq": after_seq, "limit": limit}
         with self._connections.working(scope, "read history") as work:
             rows = work.run(HISTORY, values).fetchall()
-        return [
-            HistoryRow(
-                thread=row[0],
-                run=row[1],
-                segment=row[2],
-                seq=row[3],
-                at_ms=row[4],
-                payload=row[5],
-            )
-            for row in rows
-        ]
+        return [HistoryRow.of(row) for row in rows]
 
     def watch(self, scope: Scope, wake: Callable[[], None]) -> Watch:
         """See `Storage.watch`; what other processes write gives a hint by NOTIFY."""
@@ -195,7 +185,7 @@ class PostgresWorkspaces(Leasing):
         if self._connections.is_in_transaction:
             raise StorageError(_READ_THE_LOG, self._connections.path, _UNCOMMITTED)
         with self._connections.working(scope, _READ_THE_LOG) as work:
-            return [_line(row) for row in work.run(sql, {**_place(scope), **values}).fetchall()]
+            return [LogRow.of(row) for row in work.run(sql, {**_place(scope), **values}).fetchall()]
 
     def _tell(self, scope: Scope) -> None:
         """Give the hint that something was stored.
@@ -241,26 +231,7 @@ class _Ground:
 
 def _read_entity(work: Work, scope: Scope, kind: EntityKind, key: str) -> EntityRow | None:
     row = work.run(ENTITY, {**_place(scope), "kind": kind, "key": key}).fetchone()
-    return None if row is None else _entity(row)
-
-
-def _line(row: tuple[Any, ...]) -> LogRow:
-    seq, kind, subject, thread, run, at_ms, data = row
-    return LogRow(
-        seq=seq, kind=kind, subject=subject, thread=thread, run=run, at_ms=at_ms, data=data
-    )
-
-
-def _entity(row: tuple[Any, ...]) -> EntityRow:
-    return EntityRow(
-        kind=row[0],
-        key=row[1],
-        label=row[2],
-        revision=row[3],
-        created_ms=row[4],
-        updated_ms=row[5],
-        data=row[6],
-    )
+    return None if row is None else EntityRow.of(row)
 
 
 def _values(row: EntityRow | LogRow | HistoryRow) -> dict[str, Any]:

@@ -115,7 +115,7 @@ class SqliteWorkspaces(Leasing):
     def entity(self, scope: Scope, kind: EntityKind, key: str) -> EntityRow | None:
         """See `Storage.entity`."""
         rows = self._rows(scope, f"read {kind}", ENTITY, (kind, key))
-        return _entity(rows[0]) if rows else None
+        return EntityRow.of(rows[0]) if rows else None
 
     def entities(
         self,
@@ -131,7 +131,7 @@ class SqliteWorkspaces(Leasing):
             rows = self._rows(scope, f"list {kind}s", ENTITIES, (kind, after, limit))
         else:
             rows = self._rows(scope, f"list {kind}s", LABELLED, (kind, label, after, limit))
-        return [_entity(row) for row in rows]
+        return [EntityRow.of(row) for row in rows]
 
     def log(self, scope: Scope, *, after_seq: int, limit: int) -> list[LogRow]:
         """See `Storage.log`."""
@@ -150,17 +150,7 @@ class SqliteWorkspaces(Leasing):
     ) -> list[HistoryRow]:
         """See `Storage.history`."""
         rows = self._rows(scope, "read history", HISTORY, (thread, after_seq, run, limit))
-        return [
-            HistoryRow(
-                thread=row[0],
-                run=row[1],
-                segment=row[2],
-                seq=row[3],
-                at_ms=row[4],
-                payload=row[5],
-            )
-            for row in rows
-        ]
+        return [HistoryRow.of(row) for row in rows]
 
     def watch(self, scope: Scope, wake: Callable[[], None]) -> Watch:
         """See `Storage.watch`; what other connections write gives no hint."""
@@ -173,7 +163,7 @@ class SqliteWorkspaces(Leasing):
     def _lines(self, scope: Scope, sql: str, bindings: tuple[object, ...]) -> list[LogRow]:
         if self._file.is_in_transaction:
             raise StorageError(_READ_THE_LOG, self._file.path, _UNCOMMITTED)
-        return [_line(row) for row in self._rows(scope, _READ_THE_LOG, sql, bindings)]
+        return [LogRow.of(row) for row in self._rows(scope, _READ_THE_LOG, sql, bindings)]
 
     def _rows(
         self, scope: Scope, operation: str, sql: str, bindings: tuple[object, ...]
@@ -200,7 +190,7 @@ class _Ground:
         if self._workspace is None:
             return None
         row = self._database.row(f"read {kind}", ENTITY, (self._workspace, kind, key))
-        return None if row is None else _entity(row)
+        return None if row is None else EntityRow.of(row)
 
     def require(self, lease: Lease) -> None:
         self._leases.require(lease)
@@ -226,25 +216,6 @@ class _Ground:
                 APPEND_HISTORY,
                 (*place_of, segment.run, segment.segment, segment.at_ms, segment.payload),
             )
-
-
-def _line(row: Row) -> LogRow:
-    seq, kind, subject, thread, run, at_ms, data = row
-    return LogRow(
-        seq=seq, kind=kind, subject=subject, thread=thread, run=run, at_ms=at_ms, data=data
-    )
-
-
-def _entity(row: Row) -> EntityRow:
-    return EntityRow(
-        kind=row[0],
-        key=row[1],
-        label=row[2],
-        revision=row[3],
-        created_ms=row[4],
-        updated_ms=row[5],
-        data=row[6],
-    )
 
 
 def _values(row: EntityRow) -> tuple[object, ...]:
