@@ -18,6 +18,7 @@ from snapshots import open_store
 from snapshots.clock import SystemClock
 from snapshots.codec import dump, load
 from snapshots.identifiers import new_run_id
+from snapshots.store.sqlite import SAVE_IN_TERM
 
 KB: Final = 1_000
 SMALL_BYTES: Final = 1 * KB
@@ -83,6 +84,43 @@ class Saves:
     def content_bytes(self) -> int:
         """The length of what is stored, without white space: room to grow is not content."""
         return len(dump(load(self.run.store.load(self.run.run_id).blob)))
+
+
+class Floor:
+    """What no save in Python does without: an encoding that checks types, and a guarded update.
+
+    Nothing decides what is to be saved, and nothing is kept of it: the row holds a model's values.
+    """
+
+    def __init__(self, run: Run, values: int) -> None:
+        self.name = "encoding and guarded update alone"
+        header = run.header
+        assert header is not None
+        self._header, self._term = header, run.store.term
+        self._revision = header.revision
+        self._values = records(values)
+        self._encode = run.machine.codec.encode
+        self._run = run
+        self._execute = run.store.database.run  # type: ignore[attr-defined]  # the one on SQLite
+        self.prepare()
+
+    def prepare(self) -> None:
+        """Take the next values."""
+        self._value = next(self._values)
+
+    def act(self) -> None:
+        """Encode them, and write them over the row."""
+        header, revision = self._header, self._revision
+        self._blob = self._encode(self._value)
+        guard = (header.row, revision, header.run_id, self._term)
+        columns = (revision + 1, header.updated_ms, header.due_ms, 0, self._blob)
+        self._execute(SAVE_IN_TERM, columns + guard)
+        self._revision = revision + 1
+
+    def check(self) -> None:
+        """Assert that the row holds what was written last."""
+        stored = self._run.store.load(self._header.run_id)
+        assert (stored.blob, stored.header.revision) == (self._blob, self._revision)
 
 
 @contextmanager

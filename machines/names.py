@@ -39,7 +39,9 @@ class Names:
 
     def active(self, chart: StateChart[Any]) -> list[str]:
         """Return the names of a chart's active states; the list is not to be changed."""
-        key = key_of(chart.current_state_value)
+        # As `chart.current_state_value` reads it: for each save, so without its two calls.
+        held = getattr(chart.model, chart.state_field, None)
+        key = held if type(held) is str else key_of(held)
         known = self.shown.get(key)
         if known is None:
             if len(self.shown) >= CONFIGURATIONS_MAX:

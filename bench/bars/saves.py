@@ -11,7 +11,7 @@ from bench.bars.values import Bar, Found, Measure
 from bench.charts import Holder, Pool, pool_of
 from bench.payloads import RUN_VALUES, WORKER_VALUES
 from bench.raw import raw_upsert
-from bench.saving import HUGE_BYTES, LARGE_BYTES, SMALL_BYTES, saves
+from bench.saving import HUGE_BYTES, LARGE_BYTES, SMALL_BYTES, Floor, saves, started
 from bench.turns import Pair
 
 HUGE_WORKERS: Final = 400
@@ -48,13 +48,30 @@ def _beside_raw(
     return measure
 
 
+def _small(folder: Path) -> Found:
+    """Measure a save of 1 KB, and how near to raw a save in Python could come at all."""
+    found = _beside_raw("save-1kb", Holder, SMALL_BYTES, RUN_VALUES, rounds=400)(folder)
+    with (
+        started(folder / "floor.db", Holder) as run,
+        raw_upsert(folder / "beside.db", SMALL_BYTES) as raw,
+    ):
+        pair = Pair(Floor(run, RUN_VALUES), raw, rounds=200)
+    return Found(values={**found.values, "save-floor": pair.ratio}, notes=(*found.notes, str(pair)))
+
+
 BARS: Final = (
     Bar(
         name="save-1kb",
         what="save of a run of 1 KB, beside a raw upsert, p50",
-        measure=_beside_raw("save-1kb", Holder, SMALL_BYTES, RUN_VALUES, rounds=400),
+        measure=_small,
         bar=2.3,
         goal=1.8,
+    ),
+    Bar(
+        name="save-floor",
+        what="encoding of 1 KB and the guarded update alone, beside a raw upsert, p50",
+        measure=_small,
+        bar=None,
     ),
     Bar(
         name="save-100kb",

@@ -115,15 +115,25 @@ def tree_bytes(tree: Tree, machine: Machine) -> bytes:
 
 def encode_node(node: Node, machine: Machine) -> bytes:
     """Return what a snapshot holds of one chart, without the charts below it, as JSON."""
-    outline = outline_of(node, machine)
-    value = _read_inside(node, machine)
-    node.idle = is_idle(node.engine)
+    chart, invokes, encode = node.chart, node.engine.invokes, machine.codec.encode
+    parts = [outline_of(node, machine)[:-1], b',"spawned":%d' % invokes.spawned]
+    inside = _read_inside(node, machine)
+    context = fields_of(chart.model, chart.state_field)
+    if node.shared is not None:
+        context = stored(context)
+    # Each by itself: most charts have nothing but their model's fields.
     try:
-        inside = machine.codec.encode(value)
+        if inside:
+            parts += (b",", encode(inside)[1:-1])
+        if context:
+            parts += (b',"context":', encode(context))
     except EncodeError:
-        machine.codec.encode(value, root=_root_of(node))  # the same once more, to say where
+        root = _root_of(node)  # the same once more, to say where
+        encode(inside, root=root)
+        encode(context, root=f"{root}.context")
         raise
-    return b"%b,%b" % (outline[:-1], inside[1:])
+    parts.append(b"}")
+    return b"".join(parts)
 
 
 def is_idle(engine: DurableEngine) -> bool:
@@ -142,13 +152,13 @@ def outline_of(node: Node, machine: Machine) -> bytes:
     It is a function of few things, and kept by them.
     """
     chart, engine, outlines = node.chart, node.engine, machine.outlines
-    model = chart.model
+    model, field = chart.model, chart.state_field
     queue = engine.external_queue.items
     started = not (queue and any(item.trigger.event == INITIAL for item in queue))
-    key = (
-        *(node.cls, type(model), chart.state_field, engine.is_async, engine.running, started),
-        key_of(chart.current_state_value),
-    )
+    held = getattr(model, field, None)
+    if type(held) is not str:
+        held = key_of(held)
+    key = (node.cls, type(model), field, engine.is_async, engine.running, started, held)
     known = outlines.get(key)
     if known is not None:
         return known
@@ -169,26 +179,29 @@ def outline_of(node: Node, machine: Machine) -> bytes:
 
 
 def _read_inside(node: Node, machine: Machine) -> Value:
-    """Return what is a chart's own; what is empty is left out."""
+    """Return what is a chart's own, but for its model's fields; what is empty is left out."""
     chart, engine = node.chart, node.engine
     invokes = engine.invokes
-    value: Value = {"spawned": invokes.spawned}
+    value: Value = {}
+    node.idle = True
     if engine.external_queue.items or invokes.marked or invokes.active or invokes.floors:
-        value |= _read_work(engine)
+        value = _read_work(engine)
+        node.idle = is_idle(engine)
     if node.tree.timers.items and (timers := node.tree.timers.of(node.path)):
         value["timers"] = [read_timer(timer) for timer in timers]
-    if attributes := own_attributes(chart, machine.transient, node):
-        value["attributes"] = attributes
+    if len(vars(chart)) != node.bare:
+        if attributes := own_attributes(chart, machine.transient, node):
+            value["attributes"] = attributes
+        elif not machine.transient:
+            node.bare = len(vars(chart))
     if (
         chart.history_values
         or engine._root_parallel_final_pending is not None
-        or chart.current_state_value is None
+        or getattr(chart.model, chart.state_field, None) is None
     ):
         value |= _read_states(node)
     if node.init or node.source is not None or node.output is not None or node.shared is not None:
         value |= _read_beginning(node)
-    if context := fields_of(chart.model, chart.state_field):
-        value["context"] = context if node.shared is None else stored(context)
     return value
 
 
@@ -276,6 +289,9 @@ def _root_of(node: Node) -> str:
 def fields_of(model: object, state_field: str) -> Value:
     """Return a model's fields, without the one that holds the chart's state."""
     fields: Value = dict(getattr(model, "__dict__", {}))
+    if type(model) is Model:  # the library's, which most charts have: nothing else is in it
+        fields.pop(state_field, None)
+        return fields
     for name in slots_of(type(model)):
         if hasattr(model, name):
             fields[name] = getattr(model, name)

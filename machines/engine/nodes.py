@@ -119,6 +119,8 @@ class Node:
     """Whether it only waited when it was encoded last."""
     model_seen: Any = None
     """The model that it had then."""
+    bare: int = -1
+    """How many entries the chart's `__dict__` had when they were all the library's own."""
     names: Names = field(init=False)
     """The stable names of the chart's states."""
     _fragment: bytes | None = field(init=False, default=None)

@@ -68,7 +68,8 @@ def parked(tree: Tree, effects: Effects) -> bool:
     """
     if tree.arrivals or tree.busy or (effects and effects.outstanding):
         return False
-    return not any(timer.policy != "deadline" for timer in tree.timers.items)
+    timers = tree.timers.items
+    return not timers or all(timer.policy == "deadline" for timer in timers)
 
 
 def waits_for(tree: Tree, path: str, invoke: str) -> bool:

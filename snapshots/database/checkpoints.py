@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 import apsw
@@ -15,7 +16,7 @@ from snapshots.database.translation import translate
 from snapshots.errors import StorageError, StorageUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 _MS_PER_S: Final = 1_000
 _OK: Final = apsw.SQLITE_OK
@@ -26,15 +27,35 @@ _SYNC: Final = getattr(os, "fdatasync", os.fsync)
 class Gate:
     """What a transaction passes and a checkpoint may close.
 
-    A writer takes `room` for its transaction, through `turnstile`; a checkpoint takes both.
-    Without the turnstile a busy writer would take the room again before the thread wakes.
+    A writer takes `room` for its transaction; a checkpoint takes both. While one closes the gate,
+    which `is_closing` says, writers come through `turnstile`: without that a busy one would take
+    the room again before the thread wakes.
     """
 
-    __slots__ = ("room", "turnstile")
+    __slots__ = ("is_closing", "room", "turnstile")
 
     def __init__(self) -> None:
+        self.is_closing = False
         self.turnstile = threading.Lock()
         self.room = threading.Lock()
+
+    def enter(self) -> None:
+        """Take the room, which the writer gives back at the end of its transaction."""
+        if self.is_closing:
+            self.turnstile.acquire()
+            self.turnstile.release()
+        self.room.acquire()
+
+    @contextmanager
+    def closed(self) -> Iterator[None]:
+        """Let the transaction that is under way end, and none begin before the block does."""
+        with self.turnstile:
+            self.is_closing = True
+            try:
+                with self.room:
+                    yield
+            finally:
+                self.is_closing = False
 
 
 class Checkpoints:
@@ -173,7 +194,7 @@ class Checkpoints:
     def _copy_behind_gate(self, mode: int) -> None:
         """Checkpoint while no save of this process runs, and note how long they waited."""
         closed_ns = time.monotonic_ns()
-        with self._gate.turnstile, self._gate.room:
+        with self._gate.closed():
             try:
                 pages, _ = self._connection.wal_checkpoint(mode=mode)
             except apsw.BusyError:

@@ -125,8 +125,7 @@ class Database:
         if self.checkpoints is not None:
             self.checkpoints.admit()
         gate = self.gate
-        with gate.turnstile:
-            gate.room.acquire()
+        gate.enter()
         try:
             self.run(sql, bindings)
             return self.changes()
@@ -257,8 +256,7 @@ class Transaction:
         if database.checkpoints is not None:
             database.checkpoints.admit()
         assert not database.connection.in_transaction, "an earlier transaction was left open"
-        with database.gate.turnstile:
-            database.gate.room.acquire()
+        database.gate.enter()
         self.thread = get_ident()
         self.is_open = True
         try:

@@ -137,6 +137,9 @@ class Effects:
     def __len__(self) -> int:
         return len(self._rows)
 
+    def __bool__(self) -> bool:
+        return bool(self._by_invoke)
+
     def __iter__(self) -> Iterator[EffectRow]:
         return iter(self._rows.all)
 

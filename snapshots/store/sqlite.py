@@ -188,9 +188,11 @@ class SqliteSnapshotStore:
         if self.database.write(_SAVE_OF, run_id, sql, values, sync=sync) != 1:
             with self.database.writing(f"save of run {run_id!r}"):
                 self._raise_conflict(header)
-        return RunHeader(
-            *(row, run_id, machine, digest, status, kept, revision + 1, created, now, ended),
-            *(due_ms, parked),
+        return RunHeader._make(
+            (
+                *(row, run_id, machine, digest, status, kept, revision + 1, created, now, ended),
+                *(due_ms, parked),
+            )
         )
 
     def mark(self, header: RunHeader, status: Status, reason: str | None) -> RunHeader:

@@ -195,7 +195,7 @@ def test_a_save_waits_at_a_closed_gate(quiet: SqliteSnapshotStore) -> None:
         saved.set()
 
     thread = threading.Thread(target=save_elsewhere)
-    with gate.turnstile:
+    with gate.closed():
         thread.start()
         assert not saved.wait(0.05)
         assert quiet.load("a").header == header
