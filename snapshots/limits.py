@@ -123,6 +123,8 @@ WAL_FULL_WAIT_MS: Final = 1_000
 CHECKPOINT_IDLE_MS: Final = 1_000
 # An idle log below this is left alone: restarting it costs the next save a sync.
 WAL_IDLE_BYTES: Final = MIB
+# Who commits no more often before it closes is a visitor, who leaves the log to the file's owner.
+VISIT_COMMITS_MAX: Final = 8
 # How often a backup says how far it is, and how many of SQLite's own steps pass between looks.
 BACKUP_PROGRESS_MS: Final = 100
 BACKUP_PROGRESS_STEPS: Final = 500

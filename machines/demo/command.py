@@ -126,7 +126,7 @@ def _ended_in_order() -> Iterator[None]:
 
 
 @contextmanager
-def _shown(kills: int) -> Iterator[Callable[[Progress], None]]:
+def _shown(kills: int) -> Iterator[Callable[[Progress], object]]:
     """Give what shows progress: a live picture on a terminal, plain lines elsewhere."""
     if not screen_of(sys.stdout, os.environ).is_colored:
         yield lambda progress: write(f"{progress.text}\n", sys.stdout)

@@ -62,16 +62,18 @@ class Siege:
     orchestrator: str = ORCHESTRATOR
     points: tuple[Occasion, ...] = ()
     verify: bool = False
-    observe: Callable[[Progress], None] = field(default=lambda _: None)
+    observe: Callable[[Progress], object] = field(default=lambda _: None)
 
     def lay(self) -> Result:
         """Do it, and return what it came to. Raises DemoError if a process fails by itself."""
-        with _Loop(self) as loop:
+        with Loop(self) as loop:
             return loop.run()
 
 
-class _Loop:
+class Loop:
     """The processes and the books of one siege."""
+
+    witness_class: type[Witness] = Witness
 
     def __init__(self, siege: Siege) -> None:
         scenario = siege.scenario
@@ -85,7 +87,7 @@ class _Loop:
         )
         self._victim: Process
         self._spare: Process | None = None
-        self._witness = Witness(siege.folder / FILE, Log(log), cyclic=scenario.cyclic)
+        self._witness = self.witness_class(siege.folder / FILE, Log(log), cyclic=scenario.cyclic)
         plan = plan_runs(siege.runs, scenario.machines)
         self._outsiders = Outsiders(plan, "", self._decide, scenario.habits)
         self._bystanders: Bystanders

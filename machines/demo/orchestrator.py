@@ -42,6 +42,8 @@ class World:
     hosted: Mapping[str, tuple[Machine, ...]] = field(default_factory=lambda: HOSTED)
     approvals: Mapping[str, Scope] = field(default_factory=lambda: APPROVALS)
     prepare: Callable[[dict[str, Any]], object] = lambda _: None
+    host: type[AnnouncingHost] | None = None
+    """What hosts them, if it is more than a host that announces."""
 
 
 class AnnouncingHost(Host):
@@ -80,6 +82,8 @@ class AnnouncingHost(Host):
                 ],
             }
         )
+        if view.status != "live":
+            self._told.pop(view.run_id, None)
 
     def _new_moves(self, run_id: str, trail: list[Any]) -> list[Any]:
         last = self._told.get(run_id)
@@ -110,7 +114,8 @@ async def _do(host: Host, verb: str, run: str, command: dict[str, Any]) -> Any:
     if verb == "start":
         return await host.start(command["machine"], command["input"], run_id=run)
     if verb == "send":
-        return await host.send(run, command["event"], delivery=command["delivery"])
+        given, delivery = command.get("data", {}), command["delivery"]
+        return await host.send(run, command["event"], delivery=delivery, **given)
     if verb == "answer":
         given, delivery = command.get("data", {}), command.get("delivery")
         return await host.answer(run, command["gate"], command["event"], delivery=delivery, **given)
@@ -126,9 +131,9 @@ async def serve(path: str, scenario: str, world: World, *, verify: bool) -> None
     tell({"at": "standing by"})
     world.prepare(await commands.get())
     tell({"at": "opening"})
-    opened = AnnouncingHost(
-        path, world.hosted[scenario], verify=verify, approvals=world.approvals.get(scenario)
-    )
+    approvals = world.approvals.get(scenario)
+    make = world.host or AnnouncingHost
+    opened = make(path, world.hosted[scenario], verify=verify, approvals=approvals)
     async with opened as host, asyncio.TaskGroup() as tasks:
         report = host.report
         tell(

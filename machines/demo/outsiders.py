@@ -132,6 +132,10 @@ class Outsiders:
         """Whether every command was answered."""
         return not self._pending
 
+    def is_waiting(self, run: str) -> bool:
+        """Whether a command to this run was not answered yet."""
+        return any(command.run == run for command in self._pending.values())
+
     # -- what they learn ------------------------------------------------------------------------
 
     def see_gates(self, run: str, gates: Iterable[tuple[str, str]]) -> None:

@@ -135,15 +135,21 @@ class Checkpoints:
     def close(self) -> None:
         """Stop the thread, empty the log if nobody else uses it, close the connection.
 
-        The gate must be open, and the writer in no transaction.
+        Who has committed no more than `VISIT_COMMITS_MAX` times leaves the log to those who
+        have the file open, and syncs it: to empty it would hold up their saves, as it is done
+        under the writer's lock and makes their next commit wait for the disk. If nobody has,
+        SQLite empties it as the last connection closes. The gate must be open, and the writer
+        in no transaction.
         """
         self._is_stopping = True
         self._wake.set()
         if self._thread is not None:
             self._thread.join()
         try:
-            if self._commits:
+            if self._commits > limits.VISIT_COMMITS_MAX:
                 self._guard(self.truncate)
+            elif self._commits:
+                self._guard(self._sync_log)
         finally:
             self._connection.close()
 
@@ -173,6 +179,18 @@ class Checkpoints:
         self._pages_attempted = self._pages
         if self._copy():
             self._copy_behind_gate(apsw.SQLITE_CHECKPOINT_TRUNCATE)
+
+    def _sync_log(self) -> None:
+        """Sync the log as it lies there: no lock is needed, and nobody waits."""
+        try:
+            # SQLite has no locks on this file that closing a descriptor could drop.
+            descriptor = os.open(f"{self._path}-wal", os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:  # it was emptied and removed: all of it is in the file
+            return
+        try:
+            _SYNC(descriptor)
+        finally:
+            os.close(descriptor)
 
     def _copy(self) -> bool:
         """Run a PASSIVE and sync the file: whether it has about reached the log's end.

@@ -7,7 +7,7 @@ import sys
 import warnings
 from contextlib import contextmanager
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import apsw
 
@@ -19,13 +19,14 @@ from snapshots.errors import StorageClosedError, StorageForkedError
 from snapshots.records import StoreStats
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from types import TracebackType
 
     from snapshots.database.checkpoints import Checkpoints, Gate
     from snapshots.database.descriptors import Registration
 
 Row = tuple[Any, ...]
+T = TypeVar("T")
 
 _BEGIN: Final = "begin immediate"
 _COMMIT: Final = "commit"
@@ -149,6 +150,20 @@ class Database:
         self.require_mine(operation)
         try:
             return self.connection.execute(sql, bindings).fetchall()
+        except apsw.Error as error:
+            raise translate(error, operation, self.path) from error
+
+    def made(
+        self,
+        operation: str,
+        sql: str,
+        bindings: tuple[object, ...],
+        make: Callable[[Iterable[Row]], T],
+    ) -> T:
+        """Return what `make` makes of the rows of one SELECT, which are not all there at a time."""
+        self.require_mine(operation)
+        try:
+            return make(self.connection.execute(sql, bindings))
         except apsw.Error as error:
             raise translate(error, operation, self.path) from error
 

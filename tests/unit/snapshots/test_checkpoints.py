@@ -19,6 +19,7 @@ from snapshots import (
     limits,
     open_store,
 )
+from snapshots.database import checkpoints as checkpoints_module
 from snapshots.database.checkpoints import Checkpoints
 
 PAGES_PER_SAVE = 8
@@ -295,9 +296,43 @@ def test_closing_empties_the_log_and_ends_the_thread(tmp_path: Path) -> None:
 def test_closing_beside_another_handle_leaves_it_an_empty_log(store: SqliteSnapshotStore) -> None:
     """The handle that stays goes on with a log of no bytes."""
     with open_store(store.path) as other:
-        header = save(other, create(other), 10)
+        header = save(other, create(other), limits.VISIT_COMMITS_MAX)
     assert wal_bytes(store) == 0
     assert store.save(header, blob(1)).revision == header.revision + 1
+
+
+def test_a_visitor_leaves_the_log_as_it_is_and_synced(
+    quiet: SqliteSnapshotStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who commits little takes no lock to empty the log of who stays, and loses nothing."""
+    synced: list[str] = []
+    header = save(quiet, create(quiet), 20)
+    before = wal_bytes(quiet)
+    with open_store(quiet.path) as other:
+        header = save(other, header, limits.VISIT_COMMITS_MAX)
+        sync = checkpoints_module._SYNC
+
+        def noted(descriptor: int) -> None:
+            synced.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+            sync(descriptor)
+
+        monkeypatch.setattr(checkpoints_module, "_SYNC", noted)
+        # The writer's lock is held: nobody who closes may need it.
+        with quiet.transaction():
+            quiet.database.run("delete from shapes where digest = 'none'", ())
+            other.close()
+    assert wal_bytes(quiet) > before
+    assert synced == ["state.db-wal"]
+    assert quiet.load("a").header == header
+
+
+def test_a_visitor_that_is_the_last_one_leaves_the_file_alone(tmp_path: Path) -> None:
+    """SQLite empties and removes the log as the last connection closes."""
+    with open_store(tmp_path / "state.db") as store:
+        header = create(store)
+    assert [path.name for path in tmp_path.iterdir()] == ["state.db"]
+    with open_store(tmp_path / "state.db", read_only=True) as reader:
+        assert reader.load("a").header == header
 
 
 def test_another_process_that_writes_makes_a_checkpoint_wait_for_its_turn(
@@ -345,7 +380,7 @@ def test_what_fails_in_the_thread_is_raised_by_the_next_save_once(
 def test_what_fails_at_the_end_is_raised_by_closing_once(tmp_path: Path) -> None:
     """`close()` closes everything and then tells; closing again is harmless."""
     store = open_store(tmp_path / "state.db")
-    header = create(store)
+    header = save(store, create(store), limits.VISIT_COMMITS_MAX)
     checkpoints_of(store)._descriptor = CLOSED
     with pytest.raises(StorageUnavailableError, match="checkpoint"):
         store.close()
