@@ -14,6 +14,7 @@ from machines.children import (
     stop_child,
 )
 from machines.definition import Machine
+from machines.drawing import draw
 from machines.effects import Done, NotDone, Unknown, effect
 from machines.engine.invocations import Context
 from machines.errors import (
@@ -47,6 +48,7 @@ from machines.run.views import RunView
 from machines.run.waiters import STALE, TAKEN, Receipt
 from machines.sentinel import Sentinel, sentinel_state
 from machines.state import approvals_of, state_of
+from machines.telemetry import Occurrence, Subscription
 from machines.timers import timeout
 
 __all__ = [
@@ -77,6 +79,7 @@ __all__ = [
     "MigrationRefusedError",
     "NeedsLoopError",
     "NotDone",
+    "Occurrence",
     "Offload",
     "OpenGate",
     "Parameter",
@@ -87,6 +90,7 @@ __all__ = [
     "RunView",
     "Sentinel",
     "Snapshot",
+    "Subscription",
     "Unknown",
     "UnknownMachineError",
     "UnsettledEffectError",
@@ -95,6 +99,7 @@ __all__ = [
     "capture",
     "child",
     "children",
+    "draw",
     "effect",
     "gate",
     "ledgers_of",

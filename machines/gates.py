@@ -16,7 +16,7 @@ from machines.names import path_below
 from machines.parameters import INJECTED, Model, Parameter, taken_by, taken_by_callbacks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from machines.engine.invocations import Invoke
     from machines.engine.nodes import Node
@@ -160,7 +160,7 @@ def gate_for(run_id: str, nodes: Iterable[Node], name: str, event: str) -> tuple
     Raises AmbiguousGateError for a key under which charts of the run have several open, and
     GateClosedError if none is open or it does not take the event.
     """
-    there = [*_open(nodes)]
+    there = _open(nodes)
     # A gate's key ends its address: of the others nothing need be known, and there may be many.
     close = [(node, invoke) for node, invoke in there if name.endswith(invoke.extra["key"])]
     listed = [(_listed(node, invoke, {}), _source(node, invoke)) for node, invoke in close]
@@ -181,15 +181,18 @@ def _source(node: Node, invoke: Invoke) -> Gate:
     return source
 
 
-def _open(nodes: Iterable[Node]) -> Iterator[tuple[Node, Invoke]]:
+def _open(nodes: Iterable[Node]) -> list[tuple[Node, Invoke]]:
+    found: list[tuple[Node, Invoke]] = []
     for node in nodes:
         active = node.engine.invokes.active
-        keys: set[str] = set()
-        for invoke in active.values() if active else ():
-            if invoke.kind != "gate" or not invoke.live or invoke.extra["key"] in keys:
-                continue  # a state that was entered again without being left has its gate once
-            keys.add(invoke.extra["key"])
-            yield node, invoke
+        if not active:
+            continue
+        opened = [each for each in active.values() if each.kind == "gate" and each.live]
+        if len(opened) > 1:
+            # A state that was entered again without being left has its gate once.
+            opened = [*{each.extra["key"]: each for each in reversed(opened)}.values()][::-1]
+        found += [(node, each) for each in opened]
+    return found
 
 
 def _listed(

@@ -101,3 +101,5 @@ CONFIGURATIONS_MAX: Final = 1_000
 """Configurations of one class whose states' names are kept together."""
 OUTLINES_MAX: Final = 1_000
 """Classes and configurations of which one machine keeps the JSON that their charts share."""
+SUBSCRIPTION_HELD_MAX: Final = 1_000
+"""Occurrences that a listener of a host may be behind before it loses the oldest."""

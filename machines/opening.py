@@ -31,7 +31,9 @@ from machines.recovery.migrating import migrate
 from machines.run.calls import perform
 from machines.run.inbox import sender
 from machines.run.run import Run
+from machines.run.telling import SILENCE
 from machines.run.worker import Halt
+from machines.telemetry import Dispatcher
 from snapshots.clock import SystemClock
 from snapshots.errors import RunNotFoundError
 from snapshots.identifiers import check_run_id
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from machines.engine.nodes import Call
     from machines.recovery.decision import Decision
     from machines.recovery.migrating import MakeRun
+    from machines.run.telling import Silence
     from snapshots.clock import Clock
     from snapshots.errors import SnapshotsError
     from snapshots.records import RunHeader
@@ -85,7 +88,8 @@ class InlineWorker:
     storage = None
     """Its runs have the storage of their own file."""
 
-    def __init__(self) -> None:
+    def __init__(self, told: Dispatcher | Silence = SILENCE) -> None:
+        self.told = told
         self._calls: dict[tuple[str, str], Call] = {}
         self._hands = InlineHands()
         self._working = False
@@ -118,14 +122,19 @@ class InlineWorker:
         if not run.tree.is_sync:
             raise NeedsLoopError(run.machine.name, "has coroutine callbacks")
         if run.goes_on:
-            with suppress(Halt):
-                drive(run.tree)
-            if not run.tree.is_sync and run.goes_on:
-                raise NeedsLoopError(run.machine.name, "invokes a chart with coroutine callbacks")
+            self._drive(run)
         if run.status in ("error", "cancelled"):
             raise RunFinishedError(run.run_id, run.status) from run.cause
         if not self._working:
             self._work(run)
+
+    def _drive(self, run: Run) -> None:
+        if self.told.each:
+            self.told.begins(run)
+        with suppress(Halt):
+            drive(run.tree)
+        if not run.tree.is_sync and run.goes_on:
+            raise NeedsLoopError(run.machine.name, "invokes a chart with coroutine callbacks")
 
     def _work(self, run: Run) -> None:
         self._working = True
@@ -146,12 +155,14 @@ class InlineWorker:
         raise error
 
     def saved(self, run: Run) -> None:
-        """Nothing: timers are looked at when the run is next opened, or sent to."""
+        """Pass on what the save made true; timers are looked at when the run is next opened."""
+        if self.told.hears:
+            self.told.saved(run)
 
     def ended(self, run: Run) -> None:
         """Forget its work."""
-        del run
         self._calls.clear()
+        self.told.ended(run)
 
     def lost(self, run: Run, error: Exception) -> None:
         """Raise what kept the charts from being built anew: the row is as it was saved last."""
@@ -234,12 +245,16 @@ def _load(
     store: SnapshotStore, machine: Machine, run_id: str, given: dict[str, Any], clock: Clock
 ) -> Run:
     def made(machine: Machine, run_id: str, given: Mapping[str, Any]) -> Run:
-        return Run(store, machine, run_id, given, InlineWorker(), clock=clock)
+        return Run(store, machine, run_id, given, InlineWorker(told), clock=clock)
+
+    told = Dispatcher(clock)
 
     try:
         stored = store.load(run_id)
     except RunNotFoundError:
-        return _start(made(machine, run_id, given))
+        run = made(machine, run_id, given)
+        told.starting(run)
+        return _start(run)
     if stored.header.machine != machine.name:
         raise UnknownMachineError(stored.header.machine, (machine.name,), run_id)
     known = {machine.name: machine}

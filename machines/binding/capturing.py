@@ -13,6 +13,13 @@ from statemachine.model import Model
 from statemachine.state import InstanceState
 
 from machines.binding.documents import stored
+from machines.binding.works import (
+    read_invoke,
+    read_marked,
+    read_queued,
+    read_timer,
+    without_empty,
+)
 from machines.engine.turns import INITIAL
 from machines.errors import DefinitionError, IllegalConfigurationError
 from machines.limits import OUTLINES_MAX
@@ -25,13 +32,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from machines.definition import Machine
-    from machines.engine.invocations import Invoke, Marked
-    from machines.engine.nodes import Arrival, Node
-    from machines.engine.queues import Queued
+    from machines.engine.nodes import Node
     from machines.engine.tree import Tree
     from machines.engine.turns import DurableEngine
     from machines.names import Names
-    from snapshots.ledgers.timers import Timer
 
 LIBRARY_ATTRIBUTES = frozenset({
     "model", "history_values", "state_field", "start_configuration_values", "_callbacks",
@@ -174,7 +178,7 @@ def outline_of(node: Node, machine: Machine) -> bytes:
     }
     if len(outlines) >= OUTLINES_MAX:
         outlines.clear()
-    outline = outlines[key] = machine.codec.encode(_without_empty(plain))
+    outline = outlines[key] = machine.codec.encode(without_empty(plain))
     return outline
 
 
@@ -300,88 +304,6 @@ def fields_of(model: object, state_field: str) -> Value:
     if more:
         fields[PYDANTIC_EXTRA] = {key: more[key] for key in more if key != state_field}
     return fields
-
-
-def read_queued(item: Queued) -> Value:
-    """Return what a snapshot holds of a queued event."""
-    trigger = item.trigger
-    assert trigger.event is not None
-    kwargs = {key: value for key, value in trigger.kwargs.items() if key != "_invoke_session"}
-    return _without_empty(
-        {
-            "event": str(trigger.event),
-            "name": trigger.event.name,
-            "internal": trigger.event.internal or None,
-            "send_id": trigger.send_id,
-            "args": list(trigger.args),
-            "kwargs": stored(kwargs),
-            "at": item.at,
-            "seq": item.seq,
-            "invoke": item.invoke,
-            "epoch": item.epoch,
-        }
-    )
-
-
-def read_timer(timer: Timer) -> Value:
-    """Return what a snapshot holds of a timer, in the chart that it belongs to."""
-    return _without_empty(
-        {
-            "id": timer.id,
-            "due": timer.due,
-            "seq": timer.seq,
-            "event": timer.event,
-            "name": timer.name,
-            "send_id": timer.send_id,
-            "args": list(timer.args),
-            "kwargs": timer.kwargs,
-            "policy": timer.policy,
-            "span": timer.span,
-            "invoke": timer.invoke,
-        }
-    )
-
-
-def read_marked(mark: Marked) -> Value:
-    """Return what a snapshot holds of an invoke that is not spawned yet."""
-    return _without_empty(
-        {
-            "id": mark.id,
-            "state": mark.state,
-            "index": mark.index,
-            "order": mark.order,
-            "kwargs": mark.kwargs,
-            "attempt": mark.attempt if mark.attempt > 1 else None,
-        }
-    )
-
-
-def read_invoke(invoke: Invoke) -> Value:
-    """Return what a snapshot holds of an invocation."""
-    return _without_empty(
-        {
-            "id": invoke.id,
-            "state": invoke.state,
-            "index": invoke.index,
-            "kind": invoke.kind,
-            "kwargs": invoke.kwargs,
-            "attempt": invoke.attempt,
-            "sent": invoke.sent or None,
-            "terminated": invoke.terminated or None,
-            "cancelled": invoke.cancelled or None,
-            **invoke.extra,
-        }
-    )
-
-
-def read_arrival(arrival: Arrival) -> Value:
-    """Return what a snapshot holds of something that came during a macrostep."""
-    value = read_queued(arrival.item)
-    return _without_empty({"node": arrival.path, "invoke": arrival.invoke, "item": value})
-
-
-def _without_empty(value: Value) -> Value:
-    return {key: part for key, part in value.items() if part is not None and part not in ([], {})}
 
 
 def check_configuration(node: Node, machine: Machine) -> None:

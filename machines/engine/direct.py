@@ -48,7 +48,7 @@ class Phase:
     transition: Any
     state: State
     source: State
-    target: State
+    target: State | None
     given: Mapping[str, Any]
     """The same as the library's engine takes it when it builds what there is."""
 

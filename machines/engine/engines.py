@@ -103,6 +103,11 @@ class DurableAsyncEngine(DurableEngine, AsyncEngine):
 
     is_async = True
 
+    def install(self, node: Node) -> None:
+        """Make this the engine of a chart of a tree, which awaits something from here on."""
+        super().install(node)
+        self.tree.has_awaited = True
+
     def activate_initial_state(self, **kwargs: Any) -> Any:
         """Run what is queued, the entering of the initial state first."""
         del kwargs

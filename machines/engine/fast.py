@@ -115,14 +115,16 @@ def _take(engine: DurableSyncEngine, found: Found, raw: Any) -> bool:
         _running_engine.reset(token)
     if engine.internal_queue.queue.queue:
         return False
-    return not isinstance(found, Plan) or _went_as_planned(engine.plans, found.route)
+    return not isinstance(found, Plan) or _went_as_planned(engine.plans, found.route, raw)
 
 
-def _went_as_planned(plans: Plans, route: Route) -> bool:
+def _went_as_planned(plans: Plans, route: Route, raw: Any) -> bool:
     """Whether the chart is where its route leads, and stays there by itself."""
     now, after = plans.raw, route.after
     if route.may_follow:
         return False
+    if route.entered is None and now is raw:  # what lies there is never changed in place
+        return True
     return now is after[0] if len(after) == 1 else type(now) is OrderedSet and tuple(now) == after
 
 
@@ -134,7 +136,8 @@ def _microstep(engine: DurableSyncEngine, plan: Plan, trigger: TriggerData, raw:
     engine.count_microstep()
     engine._microstep_count = 1
     if plan.is_bare:
-        engine.plans.write(plan.route.after)
+        if plan.left is not None:
+            engine.plans.write(plan.route.after)
         return None
     engine._cache.clear()
     results: list[Any] = []
@@ -156,6 +159,11 @@ def _microstep(engine: DurableSyncEngine, plan: Plan, trigger: TriggerData, raw:
 
 def _call_after(engine: DurableSyncEngine, plan: Plan, trigger: TriggerData) -> None:
     try:
+        if plan.left is None:
+            # Without a target the library calls these just as those of `on`: it finds what it
+            # made for them, the handler of their errors included, under the same key.
+            _call(engine, plan.after, trigger, Sets(engine, plan), [])
+            return
         for call in plan.after.calls:
             call(trigger, None)
             plan.after.check()
@@ -178,12 +186,29 @@ def _cross(
         if plans.raw is not raw:
             _cross_by_the_library(engine, plan, trigger, results)
             return plan
+    left = plan.left
+    if left is None:
+        return _stay(engine, plan, trigger, results)
     if plan.invokes:
-        engine.invokes.cancel_for_state(plan.left)
+        engine.invokes.cancel_for_state(left)
     if plan.exit.calls:
         _call(engine, plan.exit, trigger, None, [])
         plan = plans.current(plan)
     return _go_over(engine, plan, trigger, raw, results)
+
+
+def _stay(engine: DurableSyncEngine, plan: Plan, trigger: TriggerData, results: list[Any]) -> Plan:
+    """Execute the content of a transition that leaves no state and enters none."""
+    if plan.on.calls:
+        sets = Sets(engine, plan)
+        _call(engine, plan.on, trigger, sets, results)
+        plan = engine.plans.current(plan)
+        if engine.sm.atomic_configuration_update:
+            if sets.made is not None:
+                engine.sm.configuration = sets.made["new_configuration"]
+            else:
+                engine.plans.write(plan.route.after)
+    return plan
 
 
 def _cross_by_the_library(
@@ -200,11 +225,12 @@ def _go_over(
     engine: DurableSyncEngine, plan: Plan, trigger: TriggerData, raw: Any, results: list[Any]
 ) -> Plan:
     """Put the state out of the configuration that was left, and the other one in."""
-    plans, chart = engine.plans, engine.sm
+    plans, chart, left = engine.plans, engine.sm, plan.left
+    assert left is not None, "a transition without a target stays"
     at_once = chart.atomic_configuration_update
     by_hand = plans.raw is not raw
     if not at_once and by_hand:
-        chart._config.discard(plan.left)
+        chart._config.discard(left)
     elif not at_once and plan.on.calls:
         plans.write(plan.route.amid)
     sets = None
@@ -222,6 +248,7 @@ def _go_over(
 
 def _enter(engine: DurableSyncEngine, plan: Plan, trigger: TriggerData, *, adds: bool) -> Plan:
     entered = plan.route.entered
+    assert entered is not None, "a transition that leaves a state enters one"
     if plan.invokes:
         engine.invokes.enters(entered)
     if adds:
@@ -269,7 +296,8 @@ class Sets:
             plan = self._plan
             before = _states(self._engine, plan.route.before)
             after = OrderedSet(state for state in before if state != plan.left)
-            after.add(plan.route.entered)
+            if plan.route.entered is not None:
+                after.add(plan.route.entered)
             self.made = {"previous_configuration": before, "new_configuration": after}
         return self.made
 

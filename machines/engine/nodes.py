@@ -9,7 +9,7 @@ from machines.engine.invocations import given_id, numbered_under
 from machines.names import Names, names_of, path_below
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from statemachine import StateChart
 
@@ -181,13 +181,15 @@ class Node:
         """Return the names of the states that are active now."""
         return self.names.active(self.chart)
 
-    def walk(self) -> Iterator[Node]:
-        """Yield the chart and all charts below it."""
-        yield self
-        for child in list(self.children.values()):
-            yield child  # most have none below them, and need no generator of their own
-            for below in list(child.children.values()) if child.children else ():
-                yield from below.walk()
+    def walk(self) -> list[Node]:
+        """Return the chart and all charts below it, each before those below it."""
+        found = [self]
+        for child in self.children.values():
+            if child.children:
+                found += child.walk()
+            else:
+                found.append(child)
+        return found
 
     def keep_numbers(self) -> None:
         """Have the parent keep the numbers that were used below a given id, as the chart goes.

@@ -53,8 +53,8 @@ class Plan:
 
     event: str
     route: Route
-    left: State
-    """The chart's own state that is left, as the library gives it to callbacks."""
+    left: State | None
+    """The chart's own state that is left, as the library gives it to callbacks; None if none is."""
     before: Group
     exit: Group
     on: Group
@@ -154,22 +154,27 @@ class Plans:
         guards = transition.cond.key, transition.validators.key
         if not self._registry.keys().isdisjoint(guards) and not at_any_price:
             return None
-        left = engine.sm._config._instance_states[route.left]
-        source, target = transition.source, route.entered
-        taking = Phase(engine, transition, source, source, target, {})
-        leaving = Phase(engine, transition, left, left, target, {"source": left})
-        entering = Phase(engine, transition, entered, source, entered, {"target": entered})
+        source = transition.source
+        taking = Phase(engine, transition, source, source, entered, {})
+        left, exits, enters, entering = None, NOBODY, NOBODY, taking
+        marks = invokes = False
+        if entered is not None:
+            left = engine.sm._config._instance_states[route.left]
+            leaving = Phase(engine, transition, left, left, entered, {"source": left})
+            entering = Phase(engine, transition, entered, source, entered, {"target": entered})
+            exits = self._group(event, left.exit.key, leaving)
+            enters = self._group(event, entered.enter.key, entering)
+            marks = entered.invoke.key in self._registry
+            invokes = marks or left.invoke.key in self._registry
         made = [
             self._group(event, transition.before.key, taking),
-            self._group(event, left.exit.key, leaving),
+            exits,
             self._group(event, transition.on.key, taking),
-            self._group(event, entered.enter.key, entering),
+            enters,
             self._group(event, transition.after.key, entering),
         ]
         if any(group.is_odd for group in made) and not at_any_price:
             return None
-        marks = entered.invoke.key in self._registry
-        invokes = marks or left.invoke.key in self._registry
         return Plan(
             event=event,
             route=route,

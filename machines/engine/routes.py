@@ -1,8 +1,9 @@
 """What an event does to a chart in one configuration, worked out once for each class.
 
-A route is one ordinary transition, out of one active atomic state into another one. It is compiled
-with the library's own functions, so that it leaves and enters what they say. Whether it has guards
-is for each chart to say: it is asked for what it has registered.
+A route is one ordinary transition, out of one active atomic state into another one, or one without
+a target, which leaves nothing. It is compiled with the library's own functions, so that it leaves
+and enters what they say. Whether it has guards is for each chart to say: it is asked for what it
+has registered.
 """
 
 from __future__ import annotations
@@ -52,9 +53,9 @@ class Route:
     amid: tuple[Any, ...]
     after: tuple[Any, ...]
     left: Any
-    """The value of the state that is left."""
-    entered: State
-    """The class's state that is entered, as the library gives it to callbacks."""
+    """The value of the state that is left; None without a target."""
+    entered: State | None
+    """The class's state that is entered, as the library gives it to callbacks; None likewise."""
     may_follow: bool
     """Whether a transition that needs no event may follow."""
 
@@ -134,10 +135,12 @@ def _first(leaf: State, event: str | None) -> Transition | None:
 
 
 def _route(engine: DurableEngine, transition: Transition) -> Route | Verdict:
-    """Return the route of a transition that leaves its source and enters its one target."""
+    """Return the route of a transition from its source to its one target, or to none."""
+    before: OrderedSet[State] = engine.sm.configuration
+    if not transition.targets:
+        return _stay(transition, before)
     if len(transition.targets) != 1 or transition.targets[0].final:
         return SLOW
-    before: OrderedSet[State] = engine.sm.configuration
     exits = list(engine._compute_exit_set([transition]))
     if len(exits) != 1 or exits[0].state.value != transition.source.value:
         return SLOW
@@ -155,6 +158,20 @@ def _route(engine: DurableEngine, transition: Transition) -> Route | Verdict:
         left=left.value,
         entered=target,
         may_follow=any(_goes_on_by_itself(state) for state in after if state.is_atomic),
+    )
+
+
+def _stay(transition: Transition, before: Iterable[State]) -> Route:
+    """Return the route of a transition without a target: its content alone is executed."""
+    there = _values(before)
+    return Route(
+        transition=transition,
+        before=there,
+        amid=there,
+        after=there,
+        left=None,
+        entered=None,
+        may_follow=False,  # no active state goes on by itself, or there were no route
     )
 
 

@@ -52,6 +52,8 @@ class Tree:
         self.stamp = 0
         self.pumping = False
         self.restoring = False
+        self.has_awaited = False
+        """Whether a chart that awaits something was ever one of its charts."""
         self.thread = threading.get_ident()
         self.former: StateChart[Any] | None = None
         """The root chart that is being built anew in place, for who holds it."""
@@ -367,10 +369,9 @@ class Tree:
     @property
     def is_sync(self) -> bool:
         """Whether every chart of the tree runs without awaiting anything."""
-        root = self.root
-        if root is None or not root.children:
-            return root is None or not root.engine.is_async
-        return all(not node.engine.is_async for node in root.walk())
+        if not self.has_awaited or self.root is None:
+            return True
+        return not any(node.engine.is_async for node in self.root.walk())
 
 
 def drive(tree: Tree) -> None:

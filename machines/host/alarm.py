@@ -50,6 +50,10 @@ class Alarm:
         """Forget a run."""
         self._due.pop(run_id, None)
 
+    def nearest_ms(self) -> int | None:
+        """Return when the next run is due; None if none is."""
+        return min(self._due.values(), default=None)
+
     def ring_due(self) -> None:
         """Call for every run that is due now."""
         now = self._clock.now_ms()

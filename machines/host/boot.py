@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from machines.definition import Machine
     from machines.recovery.decision import Decision
+    from machines.telemetry import Dispatcher
     from snapshots.records import RunHeader, StoredRun, WaitingRuns
     from snapshots.store import SnapshotStore
 
@@ -26,6 +27,7 @@ class Booted(Protocol):
     machines: dict[str, Machine]
     store: SnapshotStore
     report: Report
+    told: Dispatcher
 
     def knows(self, run_id: str) -> bool:
         """Whether a run was met since the file was opened: the row that was read is old then."""
@@ -128,6 +130,7 @@ def _take_up(host: Booted, stored: StoredRun) -> None:
         _set_aside(host, stored, decision.reason)
     elif decision.fate == "lost":
         host.store.mark(header, "lost", decision.reason)
+        host.told.aside(header, "lost", decision.reason)
         report.lost[header.run_id] = decision.reason
     elif decision.fate == "migrate":
         _migrate(host, header, decision)
@@ -152,4 +155,5 @@ def _migrate(host: Booted, header: RunHeader, decision: Decision) -> None:
 
 def _set_aside(host: Booted, stored: StoredRun, reason: str) -> None:
     host.store.mark(stored.header, "drifted", reason)
+    host.told.aside(stored.header, "drifted", reason)
     host.report.drifted[stored.header.run_id] = reason

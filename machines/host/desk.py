@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from machines.definition import Machine
@@ -15,6 +16,7 @@ from machines.errors import (
     UnsettledEffectError,
 )
 from machines.host.live_runs import Residents
+from machines.recovery.decision import read
 from machines.recovery.revival import revival
 from machines.run import inbox as entering
 from machines.run.calls import decide_by_hand
@@ -22,6 +24,7 @@ from machines.run.ending import cancel
 from machines.run.run import Run
 from machines.run.views import view_of_row, view_of_run
 from machines.run.waiters import TAKEN, hear
+from snapshots.errors import RunExistsError, RunNotFoundError, SnapshotsError
 from snapshots.identifiers import check_run_id, new_run_id
 
 if TYPE_CHECKING:
@@ -70,6 +73,20 @@ class Desk(Residents):
                 self.forget(run, error)
             raise
         return chosen
+
+    def _refuse_used(self, run_id: str, machine: Machine, given: dict[str, Any]) -> None:
+        run = self._resident.get(run_id)
+        if run is not None:
+            raise RunExistsError(run_id, run.machine.name == machine.name, run.given == given)
+        try:
+            stored = self.store.load(run_id)
+        except RunNotFoundError:
+            return
+        same = stored.header.machine == machine.name
+        same_input = None
+        with suppress(SnapshotsError):
+            same_input = read(stored, machine).get("input", {}) == given if same else None
+        raise RunExistsError(run_id, same, same_input)
 
     def _machine(self, machine: Chart | str) -> Machine:
         """Return the machine of that name, the very machine given, or the one of that chart."""

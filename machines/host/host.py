@@ -13,11 +13,11 @@ from machines.errors import (
     HostStoppedError,
 )
 from machines.host.alarm import Alarm
-from machines.host.approving import ApprovalRoom
 from machines.host.boot import boot
 from machines.host.options import require_approvals, require_storage
 from machines.host.passing import checked
 from machines.host.sweeping import in_slices
+from machines.host.telling import Talking
 from machines.host.workshop import Workshop
 from machines.limits import (
     GRACE_S,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from snapshots.storage import Backend, Scope
 
 
-class Host(ApprovalRoom):
+class Host(Talking):
     """Opens a file, restores its live runs, and runs them until it is left.
 
         async with Host("state.db", machines=[Checkout]) as host:
@@ -66,6 +66,9 @@ class Host(ApprovalRoom):
     caller's, who closes it, else the runs' own file. `approvals` is the scope in it whose
     decisions are taken to the gates of its runs: machines that wait for approvals need one.
 
+    `meter` and `tracer`, of OpenTelemetry or alike, get what docs/telemetry.md names. Without
+    them there are log lines alone, and what `subscribe` gives: nothing leaves the machine.
+
     Making one raises DefinitionError and HostOptionError; opening raises HostLockedError, and what
     `snapshots.open_store` raises.
     """
@@ -82,11 +85,13 @@ class Host(ApprovalRoom):
         resident_max: int = RESIDENT_RUNS_MAX,
         storage: Backend | None = None,
         approvals: Scope | None = None,
+        meter: Any = None,
+        tracer: Any = None,
     ) -> None:
         known, time = by_name(machines), clock or SystemClock()
         require_storage(storage)
         require_approvals(approvals, known.values())
-        super().__init__(os.fspath(path), known, time, verify=verify)
+        super().__init__(os.fspath(path), known, time, verify=verify, meter=meter, tracer=tracer)
         self._passing.runs_max = checked(resident_max)
         self._take_over = take_over
         self._grace_s = grace_s
@@ -103,6 +108,14 @@ class Host(ApprovalRoom):
     async def __aenter__(self) -> Self:
         if self._stopped is not None:
             raise HostStoppedError(self.path, self._stopped)
+        try:
+            await self._open()
+        except BaseException:
+            self.told.subscriptions.end()
+            raise
+        return self
+
+    async def _open(self) -> None:
         await self._take_lock()
         try:
             self.store = store = open_store(self.path, clock=self.clock)
@@ -112,11 +125,15 @@ class Host(ApprovalRoom):
         try:
             self._mailbox = Mailbox(store, clock=self.clock)
             self._furnish(self._given_storage or open_storage(store, clock=self.clock))
+            begun_s = asyncio.get_running_loop().time()
             self.store.take_over(holder_name())
-            self._shop = Workshop(self._break)
+            if not self._lock.held:
+                self.told.tell("host.taken-over", term=self.store.term)
+            self._shop = self._workshop()
             self._alarm = Alarm(self.clock, self._ring)
             await boot(self)
             self._met = None
+            self._tell_started((asyncio.get_running_loop().time() - begun_s) * 1000)
         except BaseException:
             await self._close()
             raise
@@ -126,7 +143,9 @@ class Host(ApprovalRoom):
             self._tasks.append(self._task(self._approve()))
         if not self._lock.held:
             self._tasks.append(self._task(self._locking()))
-        return self
+
+    def _workshop(self) -> Workshop:
+        return Workshop(self._break)
 
     def _furnish(self, storage: Backend) -> None:
         self.storage = storage
@@ -156,6 +175,7 @@ class Host(ApprovalRoom):
             self._stopped = "stopped"
         if hasattr(self, "store"):
             await self._close()
+        self._tell_stopped()
         if (broken := self._broken) is not None:
             self._broken = None
             raise broken
@@ -165,6 +185,7 @@ class Host(ApprovalRoom):
         tasks, self._tasks = self._tasks, []
         self._stopped = self._stopped or "it could not be opened"
         with ExitStack() as leaving:
+            leaving.callback(self._tell_stopped)
             leaving.callback(self._lock.release)
             leaving.callback(self.store.close)
             for task in tasks:
@@ -190,6 +211,7 @@ class Host(ApprovalRoom):
         self._broken = self._broken or error
         if self._stopped is None:
             self._stopped = f"broken by {type(error).__name__}: {error}"
+            self.told.tell("host.broken", reason=f"{type(error).__name__}: {error}")
             self._release_all()
 
     async def _locking(self) -> None:
@@ -225,9 +247,12 @@ class Host(ApprovalRoom):
         What was settled in the mailbox more than a day ago is deleted with them, and what has
         expired in the storage.
         """
+        begun_s = asyncio.get_running_loop().time()
         swept = await in_slices(self._sweep_runs)
         await in_slices(self._sweep_mailbox)
         await in_slices(self._sweep_storage)
+        ms = (asyncio.get_running_loop().time() - begun_s) * 1000
+        self.told.tell("sweep", runs=swept, ms=ms)
         return swept
 
     async def _sweep_storage(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,6 @@ from machines.run.run import Run
 from snapshots.errors import (
     FencedError,
     RevisionConflictError,
-    RunExistsError,
     RunNotFoundError,
     SnapshotsError,
     StorageError,
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from machines.host.alarm import Alarm
     from machines.host.workshop import Workshop
     from machines.recovery.decision import Decision
+    from machines.telemetry import Dispatcher
     from snapshots.clock import Clock
     from snapshots.records import RunHeader, StoredRun
     from snapshots.store import SnapshotStore
@@ -51,6 +51,7 @@ class Residents:
     store: SnapshotStore
     _shop: Workshop
     _alarm: Alarm
+    told: Dispatcher
 
     def __init__(
         self, path: str, machines: dict[str, Machine], clock: Clock, *, verify: bool
@@ -118,20 +119,6 @@ class Residents:
         if not (tree.turn or tree.pumping or tree.arrivals):
             return live, True
         return live, not (quiet or declared_delay(live, event))
-
-    def _refuse_used(self, run_id: str, machine: Machine, given: dict[str, Any]) -> None:
-        run = self._resident.get(run_id)
-        if run is not None:
-            raise RunExistsError(run_id, run.machine.name == machine.name, run.given == given)
-        try:
-            stored = self.store.load(run_id)
-        except RunNotFoundError:
-            return
-        same = stored.header.machine == machine.name
-        same_input = None
-        with suppress(SnapshotsError):
-            same_input = read(stored, machine).get("input", {}) == given if same else None
-        raise RunExistsError(run_id, same, same_input)
 
     # -- runs in memory -------------------------------------------------------------------------
 
@@ -330,6 +317,8 @@ class Residents:
         self._passing.hold(run)
         self._retry_waits_ms.pop(run.run_id, None)
         self._alarm.set(run.run_id, run.due_ms)
+        if self.told.hears:
+            self.told.saved(run)
 
     def stalled(self, run: Run, error: SnapshotsError) -> None:
         """Stop for good if another host owns the file; else save again after a while.

@@ -95,6 +95,7 @@ class Mailroom(Desk):
         """Look into the mailbox for ever; what one run waits for holds up no other."""
         async with asyncio.TaskGroup() as rounds:
             while self._stopped is None:
+                self.told.look()
                 begun, ends = self._look_into_mailbox()
                 for entry in ends:
                     rounds.create_task(self._overtake(entry))
@@ -174,6 +175,7 @@ class Mailroom(Desk):
                     outcome = await self._outcome(entry)
                     if outcome is not None:
                         self._mailbox.settle([number], outcome)
+                    self.told.mailed(entry, outcome or TAKEN, self._resident.get(entry.run_id))
         except UNDECIDED:
             return False
         return True

@@ -112,7 +112,7 @@ class LoopHands:
     ) -> Any:
         """Do the work; see `machines.calls.Hands`."""
         threads = self._plain if leaving is None else self._effects
-        scope = asyncio.timeout(timeout_s)
+        scope = self._scope(timeout_s)
         try:
             if not asynchronous:
                 return await threads.perform(work, leaving, scope)
@@ -125,6 +125,10 @@ class LoopHands:
                 message = f"no answer within {timeout_s} s"
                 raise CallTimeoutError(message) from error
             raise
+
+    def _scope(self, timeout_s: float | None) -> asyncio.Timeout:
+        """Return what ends a call that takes too long."""
+        return asyncio.timeout(timeout_s)
 
     async def sleep(self, seconds: float) -> None:
         """Wait, but not longer than the host goes on."""
@@ -161,8 +165,10 @@ class Work:
 class Workshop:
     """The tasks of a host: outside work by run and invocation, and the trees being run."""
 
-    def __init__(self, broken: Callable[[BaseException], None]) -> None:
-        self.hands = LoopHands()
+    def __init__(
+        self, broken: Callable[[BaseException], None], hands: LoopHands | None = None
+    ) -> None:
+        self.hands = hands if hands is not None else LoopHands()
         self._loop = asyncio.get_running_loop()
         self._broken = broken
         self._work: dict[str, dict[Key, Work]] = {}
@@ -209,6 +215,8 @@ class Workshop:
         """Run a tree: here and now if no chart awaits anything, else in a task of its own."""
         if run.tree.pumping or self._closed:
             return
+        if run.told.each:
+            run.told.begins(run)
         if run.tree.is_sync:
             self._drive(run)
         elif run.goes_on and self.pump_of(run) is None:
@@ -254,6 +262,8 @@ class Workshop:
                 return
 
     async def _pump(self, run: Run) -> None:
+        if run.told.each:
+            run.told.begins(run)
         try:
             await run.tree.pump()
         except Halt:

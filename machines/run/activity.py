@@ -8,18 +8,15 @@ from machines.engine.invocations import Invoke
 from machines.engine.invokes import kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from machines.engine.nodes import Node
     from machines.engine.tree import Tree
     from snapshots.ledgers.effects import Effects
 
 
-def nodes_of(tree: Tree) -> Iterator[Node]:
-    """Yield the charts of a tree, from the root down, but for one that could not be made."""
-    for node in tree.root.walk() if tree.root is not None else ():
-        if hasattr(node, "engine"):
-            yield node
+def nodes_of(tree: Tree) -> list[Node]:
+    """Return the charts of a tree, from the root down, but for one that could not be made."""
+    charts = tree.root.walk() if tree.root is not None else []
+    return [node for node in charts if hasattr(node, "engine")]
 
 
 def calls_begun(tree: Tree) -> set[tuple[str, str | None]]:

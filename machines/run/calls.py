@@ -7,6 +7,7 @@ loop and in a process without one.
 from __future__ import annotations
 
 from asyncio import CancelledError
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from machines.effects import Done, Effect, NotDone
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from machines.engine.nodes import Call
     from machines.run.run import Run
+    from machines.run.telling import Called
     from snapshots.ledgers.effects import EffectRow
 
 Data = dict[str, Any]
@@ -120,6 +122,9 @@ class _Effecting:
         self.call = call
         self.effect = effect
         self.hands = hands
+        self.under_way = ExitStack()
+        """What ends with the call that has left."""
+        self.called: Called | None = None
         row = run.ledgers.effects.of_invoke(call.path, call.invoke)
         assert row is not None, f"run {run.run_id!r}: effect {call.invoke!r} has no intent"
         self.row: EffectRow = row
@@ -171,10 +176,20 @@ class _Effecting:
             work = effect.ready(call.context)
         except Exception as error:  # noqa: BLE001 - it proves that the call did not leave
             return "failed", error
+        self.called = None
+        with self.under_way:
+            verdict, value = await self._perform(work)
+            if self.called is not None:
+                self.called.verdict = verdict
+                self.called.error = value if verdict != "done" else None
+        return verdict, value
+
+    async def _perform(self, work: Callable[[], Any]) -> tuple[str, Any]:
+        effect = self.effect
         try:
             result = await self.hands.perform(
                 work,
-                asynchronous=call.is_async,
+                asynchronous=self.call.is_async,
                 timeout_s=effect.timeout,
                 leaving=self._leave,
             )
@@ -201,6 +216,7 @@ class _Effecting:
         except SnapshotsError as error:
             row.status, row.attempt = before
             raise _NotLeftError(error) from error
+        self.called = self.under_way.enter_context(self.run.told.calling(self.run, row))
 
     async def _wait_to_save(self, error: SnapshotsError | None) -> bool:
         """Wait before the intended call is saved again; False if that is not to be."""
@@ -264,6 +280,8 @@ class _Effecting:
         row.status = "unknown"
         if error is not None:
             row.error = run.describe(error)
+        if is_news:
+            run.told.outcome(run, row)
         if not self._offer() and is_news:
             run.arrived()
 
@@ -312,6 +330,7 @@ def settle(run: Run, row: EffectRow, status: Literal["done", "failed"], value: A
     else:
         row.tail = value
     run.ledgers.conclude(row.path, row.invoke, fault="error" in data)
+    run.told.outcome(run, row)
     if not run.tree.finish(row.path, row.invoke, event, data):
         row.tail = None
         run.arrived()

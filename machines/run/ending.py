@@ -42,8 +42,12 @@ def cancel(run: Run, reason: str | None = None) -> None:
 
 def end(run: Run, status: Status, reason: str | None) -> None:
     """Write a run for the last time, then end what it does outside."""
+    effects = run.ledgers.effects
+    calling = [row for row in effects if row.status == "calling"] if effects.outstanding else ()
     with ExitStack() as undo:
-        undo.callback(run.ledgers.effects.close())
+        undo.callback(effects.close())
+        for row in calling:  # what became of them will never be known
+            undo.callback(run.told.outcome(run, row))
         _forget_unrun(run, undo)
         run.put(status, reason)
         undo.pop_all()

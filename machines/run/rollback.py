@@ -40,6 +40,7 @@ def failed(run: Run, item: Queued | None, error: Exception) -> bool:
             die(run, error)
             raise Halt
         _take_out(run, item)
+        run.told.raised(run, str(item.trigger.event), error)
     except UNSAVED as broken:
         stall(run, broken, item)
         raise Halt from broken

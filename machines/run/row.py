@@ -67,6 +67,8 @@ class Row:
         self._is_drawn = False
         """Whether the write that is under way has drawn over the canvas."""
         self._digest = machine.digest
+        self.size = 0
+        """How long the blob was that was written last, in bytes."""
 
     def hold(self, root: Node, beside: dict[str, bytes]) -> None:
         """Take a tree, which is encoded, for the one that the row holds."""
@@ -115,6 +117,7 @@ class Row:
             self.refusal = error
             raise
         self.beside, self._charts, self._canvas = beside, charts, canvas
+        self.size = len(blob)
 
     def settle(self) -> None:
         """Let go of what taking the last write back would need: it has come to stay."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from machines.binding.capturing import beside_charts, encode_moved, read_arrival
+from machines.binding.capturing import beside_charts, encode_moved
 from machines.binding.planting import make_child, plant
+from machines.binding.works import read_arrival
 from machines.books import Books, Owner
 from machines.engine.nodes import Arrival
 from machines.engine.queues import Queued, answer, reject_waiter
@@ -27,6 +28,7 @@ from machines.run.activity import (
 from machines.run.ledgers import Ledgers
 from machines.run.letters import Letters
 from machines.run.row import Head, Parts, Row, verify
+from machines.run.telling import SILENCE
 from machines.run.waiters import STALE, tell_all
 from machines.run.worker import UNSAVED, Halt, Worker
 from machines.run.writing import Pen, lent
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from machines.definition import Machine
     from machines.engine.nodes import Call, Node
     from machines.run.inbox import Incoming
+    from machines.run.telling import Teller
     from snapshots.clock import Clock
     from snapshots.records import RunHeader, Status, StoredRun
     from snapshots.store import SnapshotStore
@@ -67,6 +70,7 @@ class Run:
         self.run_id = run_id
         self.given = dict(given)
         self.worker, self.clock, self.verify = worker, clock, verify
+        self.told: Teller = worker.told if worker is not None else SILENCE
         self.row = Row(store, machine, run_id, given)
         self.step = 0
         self.error: dict[str, str] | None = None
@@ -194,7 +198,8 @@ class Run:
 
     def boundary(self, node: Node) -> None:
         """Save the whole run: the macrostep of `node` is over and nothing that follows began."""
-        if not self.goes_on:
+        header = self.row.header
+        if self.over or (header is not None and header.status != "live"):
             raise Halt
         tree, ledgers = self.tree, self.ledgers
         root = tree.root
@@ -202,6 +207,10 @@ class Run:
         undo: list[Callable[[], object]] = []
         step = self.step
         try:
+            if self.told.each:
+                undo.append(self.told.stepping(self, node))
+            if node.untaken:
+                undo.append(self.told.swallowed(self, node))
             now_ms = self.clock.now_ms()
             ledgers.intend(node, self.run_id, now_ms, undo)
             for path, invoke in tree.stopped:
@@ -311,12 +320,14 @@ class Run:
         if self.store.is_lent and (refusal := lent(self)):
             self.row.refusal = refusal
             raise refusal
+        if self.told.each:
+            self.told.saving(self)
         tree, row, live = self.tree, self.row, status == "live"
         fresh = tree.running is None
         root = tree.root if fresh else None
         moved = encode_moved(tree, self.machine) if fresh else []
         beside = beside_charts(tree, self.machine) if fresh else row.beside
-        arrivals = self._arrivals(status)
+        arrivals = tree.arrivals.copy() if live and fresh else self._arrivals(status)
         rest = self._rest(arrivals)
         due = tree.timers.next_due() if live else None
         due_ms = NO_TIMER_MS if due is None else due

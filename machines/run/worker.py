@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from machines.engine.nodes import Call
     from machines.run.run import Run
+    from machines.run.telling import Teller
     from snapshots.errors import SnapshotsError
 
 UNSAVED = (StorageError, ConflictError, RunNotFoundError)
@@ -25,6 +26,10 @@ class Worker(Protocol):
     """What does a run's outside work, and runs its tree."""
 
     has_loop: bool
+
+    @property
+    def told(self) -> Teller:
+        """What hears of what happens in the runs."""
 
     def start_call(self, run: Run, call: Call) -> None:
         """Begin outside work, or go on with it if it is under way."""

@@ -22,6 +22,7 @@ EXTRAS_OF = {
     "machines/commands": ("cli",),
     "machines/demo": ("cli",),
     "tests": ("test",),
+    "tests/browser": ("test", "browser"),
     "tools": ("test",),
     "bench": ("test",),
     "bench/growth": ("test", "bench"),
@@ -88,5 +89,5 @@ def test_an_import_inside_a_function_counts() -> None:
 
 
 def test_the_tests_are_given_what_the_cli_needs() -> None:
-    """`pip install -e ".[test]"` alone brings all that the commands under test import."""
-    assert declared("cli") <= declared("test")
+    """`pip install -e ".[test]"` alone brings all that commands and console under test import."""
+    assert declared("cli", "console") <= declared("test")

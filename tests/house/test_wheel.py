@@ -33,6 +33,14 @@ def test_the_wheel_holds_every_module(wheel: frozenset[str]) -> None:
     assert {str(module) for module in modules(*PACKAGES)} <= wheel
 
 
+def test_the_wheel_holds_what_the_console_serves(wheel: frozenset[str]) -> None:
+    """Templates, style sheet and script are no modules, and are installed all the same."""
+    folder = ROOT / "snapshots" / "inspection" / "console"
+    served = [*folder.glob("templates/*"), *folder.glob("static/*")]
+    assert len(served) > 5
+    assert {path.relative_to(ROOT).as_posix() for path in served} <= wheel
+
+
 def test_the_wheel_tells_type_checkers_that_it_is_typed(wheel: frozenset[str]) -> None:
     """Both packages carry the marker of PEP 561."""
     assert {f"{package}/py.typed" for package in PACKAGES} <= wheel

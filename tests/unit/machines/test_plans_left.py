@@ -127,12 +127,11 @@ class IntoParts(Logged, StateChart):
 
 
 class Inside(Logged, StateChart):
-    """Internal and targetless transitions."""
+    """Internal transitions."""
 
     a = State(initial=True)
     b = State()
     go = a.to.itself(internal=True)
-    nowhere = a.to(None, on="say")  # type: ignore[arg-type]  # the library takes it
     away = a.to(b)
     back = b.to(a)
 
@@ -223,7 +222,6 @@ SLOW: dict[str, tuple[type[StateChart[Any]], list[Step]]] = {
     "final states": (Ends, ["go"]),
     "compound, parallel and history targets": (IntoParts, ["go", "go", "go", "go"]),
     "internal transitions": (Inside, ["go", "go"]),
-    "targetless transitions": (Inside, ["nowhere", "nowhere"]),
     "two transitions": (Several, ["go", "go"]),
     "what a class shares": (Weighted, ["go", "go", "go", "go"]),
     "positional arguments": (Ring, [("go", 1), ("go", 2)]),
