@@ -47,10 +47,11 @@ class Commands(TyperGroup):
         if own is not None:
             return own
         entry = entries().get(cmd_name)
-        return None if entry is None else _load(entry)
+        return None if entry is None else load(entry)
 
 
-def _load(entry: metadata.EntryPoint) -> Any:
+def load(entry: metadata.EntryPoint) -> Any:
+    """Return the command of an entry; where it cannot be loaded, one that says why."""
     try:
         loaded = entry.load()
         app = loaded if isinstance(loaded, typer.Typer) else _app_of(entry.name, loaded)

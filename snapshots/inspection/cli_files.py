@@ -5,20 +5,19 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from types import TracebackType
-from typing import Annotated, Final, Self
+from typing import Annotated, Final
 
 import typer
 
 from snapshots.inspection.cli_options import EXIT_OK, AsJson, File, opened, place_of
 from snapshots.inspection.document import written
+from snapshots.inspection.meter import Meter
 from snapshots.inspection.printable import size, visible
-from snapshots.inspection.screen import PROGRAM, rendered, screen_of, write
+from snapshots.inspection.screen import rendered, screen_of, write
 from snapshots.inspection.typeset import facts
 from snapshots.store import backup as copied
 
 _PERCENT: Final = 100
-_CLEARED_LINE: Final = "\r\x1b[K"
 
 
 def backup(
@@ -30,7 +29,7 @@ def backup(
 
     It holds up no save. TARGET must not exist, and does not until the copy is on the disk.
     """
-    with _Meter() as meter:
+    with Meter("backup") as meter:
         made = copied(place_of(file), target, progress=meter.show)
     if as_json:
         document = {"path": made.path, "bytes": made.bytes, "source_bytes": made.source_bytes}
@@ -68,31 +67,3 @@ def stats(file: File = None, as_json: AsJson = False) -> int:
 
 
 COMMANDS: Final = (backup, stats)
-
-
-class _Meter:
-    """How far a backup is, on one line of stderr that goes away; nothing unless a person looks."""
-
-    def __init__(self) -> None:
-        is_dumb = os.environ.get("TERM", "") in {"", "dumb"}
-        self._is_shown = sys.stderr.isatty() and not is_dumb
-
-    def show(self, done: int, expected: int) -> None:
-        """Show that `done` of about `expected` bytes are written."""
-        if self._is_shown:
-            share = min(_PERCENT * done // max(expected, 1), _PERCENT - 1)
-            sys.stderr.write(f"{_CLEARED_LINE}{PROGRAM}: backup {share} %")
-            sys.stderr.flush()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _traceback: TracebackType | None,
-    ) -> None:
-        if self._is_shown:
-            sys.stderr.write(_CLEARED_LINE)
-            sys.stderr.flush()

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from snapshots.clock import SystemClock
 from snapshots.codec import dump, load
 from snapshots.database import patiently
 from snapshots.errors import DecodeError, StorageError
@@ -23,10 +22,11 @@ from snapshots.inspection.cli_options import (
     opened,
     place_of,
 )
+from snapshots.inspection.completing import complete_run
 from snapshots.inspection.document import written
+from snapshots.inspection.handing import OrderRefusedError, judged, report_of
 from snapshots.inspection.limits import OUTCOME_POLL_MS, WAIT_S_DEFAULT, WAIT_S_MAX
 from snapshots.inspection.printable import visible
-from snapshots.inspection.reading import read_report
 from snapshots.inspection.screen import tell, write
 from snapshots.mailbox import TAKEN_BEFORE, Mailbox, reason_of
 from snapshots.opening import open_store
@@ -35,14 +35,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from snapshots.inspection.queries import FoundRun
-    from snapshots.inspection.report import EffectReport, RunReport
 
-# What no host can bring back: such a run has come to an end of its own, or somebody ended it.
-_OVER: Final = ("done", "failed", "cancelled")
-# An effect of any other status cannot come to be in doubt with the same attempt.
-_MAY_BE_IN_DOUBT: Final = ("unknown", "calling")
-
-Run = Annotated[str, typer.Argument(metavar="RUN", help="Id of a run, or the beginning of one.")]
+Run = Annotated[
+    str,
+    typer.Argument(
+        metavar="RUN",
+        help="Id of a run, or the beginning of only one.",
+        autocompletion=complete_run,
+    ),
+]
 Event = Annotated[str, typer.Argument(metavar="EVENT", help="Name of the event.")]
 Data = Annotated[
     str | None, typer.Option("--data", metavar="JSON", help="Its data: an object of values.")
@@ -68,15 +69,6 @@ class _Told:
     outcome: str
     """`taken`, `taken before`, `refused` or `waiting`."""
     reason: str | None = None
-
-
-class _RefusedError(Exception):
-    """What is asked for cannot be; nothing was handed in."""
-
-    def __init__(self, run_id: str, reason: str) -> None:
-        super().__init__(reason)
-        self.run_id = run_id
-        self.reason = reason
 
 
 def send(
@@ -198,7 +190,7 @@ class _Order:
 def _hand_in(order: _Order, run: str) -> int:
     try:
         told = _order(order, _given("RUN", run))
-    except _RefusedError as error:
+    except OrderRefusedError as error:
         told = _Told(run_id=error.run_id, entry=None, outcome="refused", reason=error.reason)
     return _tell(told, as_json=order.as_json)
 
@@ -207,13 +199,10 @@ def _order(order: _Order, run: str) -> _Told:
     # Read first, since opening to write would create a file that is missing.
     with opened(order.file) as stored:
         found = stored.find(run)
-    run_id, content = found.header.run_id, dict(order.content)
+    run_id = found.header.run_id
     if _was_taken(order, found):
         return _Told(run_id=run_id, entry=None, outcome=TAKEN_BEFORE)
-    _require_status(order.kind, found)
-    if order.kind == "resolve":
-        effect = _effect(found, content["effect"])
-        content |= {"effect": effect.id, "attempt": effect.attempt}
+    content = judged(order.kind, order.content, found)
     with open_store(place_of(order.file)) as store:
         mailbox, data = Mailbox(store), dump(content)
         entry = patiently(lambda: mailbox.put(run_id, order.kind, data, order.delivery))
@@ -231,35 +220,7 @@ def _was_taken(order: _Order, found: FoundRun) -> bool:
     """Whether a run that has ended had this delivery: a live one is asked by its host."""
     if order.delivery is None or found.header.status == "live":
         return False
-    return order.delivery in _report(found).deliveries
-
-
-def _require_status(kind: str, found: FoundRun) -> None:
-    run_id, status = found.header.run_id, found.header.status
-    if kind != "revive" and status != "live":
-        raise _RefusedError(run_id, f"run {run_id!r} is {status}, expected a live run")
-    if kind == "revive" and status == "live":
-        raise _RefusedError(run_id, f"run {run_id!r} is live: there is nothing to revive")
-    if kind == "revive" and status in _OVER:
-        hint = "only a lost, a drifted or a broken run can be revived"
-        raise _RefusedError(run_id, f"run {run_id!r} is {status}: {hint}")
-
-
-def _effect(found: FoundRun, name: str) -> EffectReport:
-    run_id = found.header.run_id
-    effects = {effect.id: effect for effect in _report(found).effects}
-    effect = effects.get(name) or effects.get(f"{run_id}/{name}")
-    if effect is None:
-        listed = ", ".join(map(repr, effects)) or "none"
-        raise _RefusedError(run_id, f"run {run_id!r} has no effect {name!r} (it has {listed})")
-    if effect.status not in _MAY_BE_IN_DOUBT:
-        hint = "only an effect in doubt can be settled by hand"
-        raise _RefusedError(run_id, f"effect {effect.id!r} is {effect.status}: {hint}")
-    return effect
-
-
-def _report(found: FoundRun) -> RunReport:
-    return read_report(found.header, found.blob, found.shape, now_ms=SystemClock().now_ms())
+    return order.delivery in report_of(found).deliveries
 
 
 def _await(mailbox: Mailbox, entry: int, wait_s: float) -> str | None:

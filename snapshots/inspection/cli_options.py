@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
+from snapshots.inspection.completing import FILE_DEFAULT, FILE_VARIABLE, complete_run, usual_place
 from snapshots.inspection.queries import RunFile, open_run_file
 from snapshots.inspection.screen import tell
-
-FILE_VARIABLE: Final = "SNAPSHOTS_FILE"
-FILE_DEFAULT: Final = "state.db"
 
 EXIT_OK: Final = 0
 EXIT_NO: Final = 1
@@ -28,11 +26,44 @@ File = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+OptionalRun = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="RUN",
+        help="Id of a run, or the beginning of only one; all live runs without it.",
+        show_default=False,
+        autocompletion=complete_run,
+    ),
+]
+OfMachine = Annotated[
+    str | None, typer.Option("--machine", metavar="NAME", help="Only runs of this machine.")
+]
+EXIT_CODES: Final = (
+    "Exit codes: 0 all is well; 1 the answer is no: nothing fits, a refusal, a run that cannot be"
+    " read; 2 an error, of which one line on stderr says what to do; 130 interrupted."
+)
 
 
 def place_of(file: Path | None) -> Path:
     """Return the file that a command is about."""
-    return file or Path(os.environ.get(FILE_VARIABLE) or FILE_DEFAULT)
+    return file or usual_place()
+
+
+def run_and_file(run: str | None, file: Path | None) -> tuple[str | None, Path | None]:
+    """Tell a run from a file where a command takes both and either may be left out.
+
+    One argument alone is a file if it has a slash in it or a file of that name lies here: no run
+    that a host has started has a slash in its id.
+    """
+    if run is None or file is not None:
+        return run, file
+    if not run:
+        message = "RUN is empty"
+        raise typer.BadParameter(message)
+    with suppress(OSError, ValueError):  # what no path can be is no file
+        if "/" in run or Path(run).is_file():
+            return None, Path(run)
+    return run, None
 
 
 def opened(file: Path | None) -> RunFile:

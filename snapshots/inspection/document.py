@@ -18,9 +18,14 @@ if TYPE_CHECKING:
 _PLANE: Final = 0xFFFF
 
 
-def runs_document(headers: Sequence[RunHeader], *, now_ms: int, has_more: bool) -> Plain:
-    """Return the list of runs: `{"now_ms", "runs": [header, ...], "more"}`."""
-    return {"now_ms": now_ms, "runs": [header_document(h) for h in headers], "more": has_more}
+def runs_document(headers: Sequence[RunHeader], *, now_ms: int, following: str | None) -> Plain:
+    """Return a page of runs: `{"now_ms", "runs": [header, ...], "more", "next"}`.
+
+    `following` is the run behind which the next page begins, None on the last page.
+    """
+    listed = [header_document(header) for header in headers]
+    page = {"more": following is not None, "next": following}
+    return {"now_ms": now_ms, "runs": listed, **page}
 
 
 def run_document(report: RunReport) -> Plain:
@@ -72,6 +77,11 @@ def written(document: Plain) -> str:
     if not text.isprintable():
         text = "".join(char if char.isprintable() else _escape(char) for char in text)
     return f"{text}\n"
+
+
+def record_document(record: object) -> dict[str, Plain]:
+    """Return a report's fields by name, with those of the reports in it."""
+    return _record(record)
 
 
 def _chart(node: NodeReport) -> Plain:

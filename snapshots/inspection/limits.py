@@ -35,3 +35,62 @@ WAIT_S_MAX: Final = 86_400.0
 OUTCOME_POLL_MS: Final = 50
 # How much of what was handed in for a run is shown.
 MAIL_ROWS_MAX: Final = 100
+
+# The console: what one process on one machine, looked at by a few people, needs.
+CONSOLE_READERS_MAX: Final = 4
+CONSOLE_WAITING_MAX: Final = 32
+CONSOLE_READ_MS_MAX: Final = 2_000
+CONSOLE_LISTENERS_MAX: Final = 32
+CONSOLE_CONNECTIONS_MAX: Final = 96
+CONSOLE_LOOK_MS: Final = 250
+# A browser is told at most so often, and hears at least so often that the line is there.
+CONSOLE_NEWS_MS: Final = 500
+CONSOLE_BEAT_MS: Final = 15_000
+CONSOLE_PAGE_ROWS: Final = 50
+CONSOLE_MACHINES_MAX: Final = 200
+CONSOLE_LEDGER_ROWS_MAX: Final = 100
+CONSOLE_BODY_BYTES_MAX: Final = 64 * 1024
+CONSOLE_FIELDS_MAX: Final = 20
+CONSOLE_URL_CHARS_MAX: Final = 4_000
+CONSOLE_TOKEN_CHARS_MIN: Final = 16
+CONSOLE_TOKEN_CHARS_MAX: Final = 400
+# How long a wrong token takes: guesses come one after another.
+CONSOLE_REFUSAL_MS: Final = 200
+CONSOLE_OUTCOME_MS: Final = 3_000
+CONSOLE_DOCUMENT_LINES_MAX: Final = 5_000
+CONSOLE_PICTURES_MAX: Final = 64
+CONSOLE_PICTURE_STATES_MAX: Final = 200
+CONSOLE_PICTURE_EDGES_MAX: Final = 600
+CONSOLE_CHARTS_DRAWN_MAX: Final = 12
+CONSOLE_GRACE_S: Final = 2
+
+# More charts in one picture than that are counted, not drawn: a pool's workers look alike.
+PICTURE_CHARTS_MAX: Final = 24
+# A longer name makes its state wider than the rest of its chart.
+PICTURE_NAME_CHARS_MAX: Final = 60
+# A chart of 200 states takes a second or two; what takes longer is given up.
+RENDER_S_MAX: Final = 30.0
+
+# Across runs: how many live runs a list of effects, timers or gates reads, and its rows.
+SURVEYED_RUNS_MAX: Final = 10_000
+SURVEYED_HEADERS_MAX: Final = 100_000
+SURVEY_MS_MAX: Final = 60_000
+SURVEY_ROWS_DEFAULT: Final = 100
+SURVEY_ROWS_MAX: Final = 10_000
+UNREADABLE_SHOWN_MAX: Final = 5
+METER_MS: Final = 100
+
+# How often a watcher looks for changes; and after a look that took long it waits so many times
+# as long, so that it never takes more than a small share of a processor.
+WATCH_POLL_MS: Final = 100
+WATCH_REST_FACTOR: Final = 4
+WATCH_TIMEOUT_S_MAX: Final = 7 * 86_400.0
+# How many runs are followed, the newest, and of how many that changed the content is read.
+WATCH_RUNS_MAX: Final = 10_000
+WATCH_READ_RUNS_MAX: Final = 64
+WATCH_TABLE_ROWS_MAX: Final = 100
+# How long a shell waits for the ids that it completes, and how many it gets.
+COMPLETION_MS_MAX: Final = 200
+COMPLETION_RUNS_MAX: Final = 50
+# After a slice of a sweep that took so long, it rests so many times as long: others write then.
+SWEEP_REST_FACTOR: Final = 3

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import tempfile
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from snapshots.database import open_database
 from snapshots.database.places import wal_bytes
@@ -28,10 +29,13 @@ from snapshots.schema import APPLICATION_ID, SCHEMA_VERSION
 from snapshots.store.reading import after, header_of, is_text, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable
+    from types import TracebackType
 
     from snapshots.database import Database, Row
     from snapshots.records import RunHeader, StoreStats
+
+T = TypeVar("T")
 
 _MS_PER_S: Final = 1_000
 _HEADER_COLUMNS: Final = 12
@@ -112,7 +116,7 @@ class RunFile:
         self.is_copy = is_copy
         self._database = database
         self._resources = resources
-        self._read_ms_max = read_ms_max
+        self._limit = _Limit(database, read_ms_max)
 
     def __enter__(self) -> Self:
         return self
@@ -164,6 +168,29 @@ class RunFile:
             mail=tuple(map(_mail, mail)),
         )
 
+    def version(self) -> int:
+        """Return a number that changes whenever another connection has changed the file."""
+        return int(self._database.connection.pragma("data_version"))
+
+    def ask(self, operation: str, sql: str, bindings: tuple[object, ...] = ()) -> list[Row]:
+        """Answer a question of another module: one statement, within the bounds of this file."""
+        return self._rows(operation, sql, bindings)
+
+    def made(
+        self,
+        operation: str,
+        sql: str,
+        bindings: tuple[object, ...],
+        make: Callable[[Iterable[Row]], T],
+    ) -> T:
+        """Return what `make` makes of the rows of one statement, as they come; see `ask`."""
+        with self._limit.of(operation):
+            return self._database.made(operation, sql, bindings, make)
+
+    def row_of(self, prefix: str) -> int:
+        """Return the row of the run that `find` would return; its blob is not read."""
+        return self._resolve(prefix)[0]
+
     def _resolve(self, prefix: str) -> tuple[int, bytes]:
         bindings = (prefix, after(prefix), FIND_RUNS_MAX)
         rows = self._rows("find run", FIND, bindings) if is_text(prefix) else []
@@ -176,7 +203,7 @@ class RunFile:
         return first, run_id
 
     def _rows(self, operation: str, sql: str, bindings: tuple[object, ...]) -> list[Row]:
-        with _limited(self._database, operation, self._read_ms_max):
+        with self._limit.of(operation):
             return self._database.rows(operation, sql, bindings)
 
 
@@ -251,22 +278,39 @@ def _copy(path: Path, resources: ExitStack) -> Path:
     return copy
 
 
-@contextmanager
-def _limited(database: Database, operation: str, read_ms_max: int) -> Iterator[None]:
-    """Stop the statement that runs in the block after `read_ms_max`."""
-    end_s = time.monotonic() + read_ms_max / _MS_PER_S
+class _Limit:
+    """`with limit.of(operation)` stops a statement once it has taken `read_ms_max`."""
 
-    def is_late() -> bool:
-        return time.monotonic() > end_s
+    __slots__ = ("_database", "_end_s", "_operation", "_read_ms_max")
 
-    database.connection.set_progress_handler(is_late, PROGRESS_STEPS)
-    try:
-        yield
-    except StorageError as error:
-        if not is_late():
-            raise
-        hint = "ask for less, with a lower --limit or without a filter"
-        detail = f"it took more than {read_ms_max} ms"
-        raise StorageError(operation, database.path, hint, detail=detail) from error
-    finally:
-        database.connection.set_progress_handler(None)
+    def __init__(self, database: Database, read_ms_max: int) -> None:
+        self._database = database
+        self._read_ms_max = read_ms_max
+        self._end_s = math.inf
+        self._operation = ""
+        # Kept for as long as the file is open: to set it anew costs as much as a short page.
+        database.connection.set_progress_handler(self._is_late, PROGRESS_STEPS)
+
+    def _is_late(self) -> bool:
+        return time.monotonic() > self._end_s
+
+    def of(self, operation: str) -> Self:
+        """Name what is done in the block."""
+        self._operation = operation
+        return self
+
+    def __enter__(self) -> None:
+        self._end_s = time.monotonic() + self._read_ms_max / _MS_PER_S
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        error: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None:
+        is_late, self._end_s = self._is_late(), math.inf
+        if is_late and isinstance(error, StorageError):
+            hint = "ask for less, with a lower --limit or without a filter"
+            detail = f"it took more than {self._read_ms_max} ms"
+            path = self._database.path
+            raise StorageError(self._operation, path, hint, detail=detail) from error

@@ -70,10 +70,10 @@ def rendered(renderable: RenderableType, screen: Screen) -> str:
     return "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
 
 
-def write(text: str, stream: TextIO) -> None:
+def write(text: str, stream: TextIO) -> bool:
     """Write `text`; what the stream's encoding cannot say appears as an escape.
 
-    A reader that has closed its end, `head` for one, has seen what it wanted.
+    A reader that has closed its end, `head` for one, has seen what it wanted: then it is False.
     """
     encoding = stream.encoding or "ascii"
     try:
@@ -84,6 +84,8 @@ def write(text: str, stream: TextIO) -> None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())
         os.close(nowhere)
+        return False
+    return True
 
 
 def tell(message: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
 from snapshots.inspection.limits import CHART_DEPTH_MAX, STATE_DEPTH_MAX
 
@@ -57,9 +57,22 @@ def read_shape(fields: Fields, depth: int = 0) -> Shape:
     )
 
 
-def find_child(
-    lineage: tuple[Shape, ...], name: str, state: str | None, index: int | None
-) -> Shape | None:
+class Charted(Protocol):
+    """What is known of a chart, and of those that it invokes by "<state>.<index>"."""
+
+    @property
+    def name(self) -> str:
+        """Return the name of the chart's class."""
+
+    @property
+    def children(self) -> Mapping[str, Self]:
+        """Return the charts that it invokes."""
+
+
+C = TypeVar("C", bound=Charted)
+
+
+def find_child(lineage: tuple[C, ...], name: str, state: str | None, index: int | None) -> C | None:
     """Return the shape of a child chart called `name`, or None if none is stored.
 
     `lineage` are the shapes of the charts above it, the nearest last. A shape keeps what a state

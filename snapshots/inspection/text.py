@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from rich.console import Group
 from rich.text import Text
 
+from snapshots.inspection.chart_text import NOTHING, ROOT_CHART, charts_text, timeline_text
+from snapshots.inspection.diagram.drawing import picture_of
 from snapshots.inspection.limits import LEDGER_ROWS_SHOWN_MAX, LIST_COLUMNS_MIN, REASON_CHARS_MAX
 from snapshots.inspection.printable import moment, relative, span, visible
-from snapshots.inspection.typeset import Branch, Cell, facts, ledger, section, tree
+from snapshots.inspection.typeset import Cell, facts, ledger, section
 from snapshots.inspection.values import readable
 from snapshots.limits import NO_TIMER_MS, REVISION_FIRST
 
@@ -18,22 +20,18 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
+    from snapshots.inspection.diagram.picture import Picture
     from snapshots.inspection.report import (
         EffectReport,
-        NodeReport,
         QueuedEvent,
         RunReport,
         TimerReport,
         WaitReport,
     )
     from snapshots.inspection.screen import Screen
-    from snapshots.inspection.states import StateReport
     from snapshots.records import RunHeader
 
 T = TypeVar("T")
-
-ROOT_CHART: Final = "(root)"
-NOTHING: Final = "-"
 
 _STATUS_STYLES: Final = {
     "live": "green",
@@ -73,12 +71,18 @@ def runs_text(headers: Sequence[RunHeader], *, now_ms: int, screen: Screen) -> R
     return ledger(names, rows, screen)
 
 
-def run_text(report: RunReport, *, screen: Screen) -> RenderableType:
-    """Show all that a report says of a run; a long ledger is shown by its end."""
+def run_text(
+    report: RunReport, *, screen: Screen, picture: Picture | None = None
+) -> RenderableType:
+    """Show all that a report says of a run; a long ledger is shown by its end.
+
+    `picture` is the run's, drawn with its shape; without one the report's own states are shown.
+    """
     root = report.root
+    drawn = picture_of(report, None) if picture is None else picture
     return Group(
         facts((*_header_facts(report.header, report.now_ms), *_run_facts(report))),
-        section("Chart", tree(_chart(root, screen), screen), _shape_note(report)),
+        section("Chart", charts_text(drawn, screen)),
         *_waits(report, screen),
         *_values("Context", root.context),
         *_values("Attributes", root.attributes),
@@ -119,9 +123,12 @@ def _when(at_ms: int, now_ms: int) -> str:
 def _note(header: RunHeader, now_ms: int) -> str:
     if header.reason is not None:
         return visible(header.reason, chars_max=REASON_CHARS_MAX)
-    if header.status == "live" and header.due_ms != NO_TIMER_MS:
-        return f"timer {_left(header.due_ms - now_ms)}"
-    return ""
+    if header.status != "live":
+        return ""
+    parts = ["parked"] if header.parked else []
+    if header.due_ms != NO_TIMER_MS:
+        parts.append(f"timer {_left(header.due_ms - now_ms)}")
+    return ", ".join(parts)
 
 
 def _left(left_ms: int) -> str:
@@ -156,58 +163,15 @@ def _run_facts(report: RunReport) -> Iterator[tuple[str, Cell]]:
         yield "deliveries", f"{len(report.deliveries)} remembered"
 
 
-def _shape_note(report: RunReport) -> str:
-    if report.root.shaped:
-        return ""
-    return "the shape of this chart is not stored: only active states are listed"
-
-
-def _chart(node: NodeReport, screen: Screen) -> Branch:
-    invoked = {invoke.id: invoke.state for invoke in node.invokes}
-    below: dict[str | None, list[NodeReport]] = {}
-    for child in node.children:
-        below.setdefault(invoked.get(child.path.rpartition("/")[2]), []).append(child)
-    shown = tuple(_state(state, node, below, screen) for state in node.states)
-    stray = tuple(_chart(child, screen) for children in below.values() for child in children)
-    return Branch(line=_chart_line(node), branches=shown + stray)
-
-
-def _chart_line(node: NodeReport) -> Text:
-    line = Text(visible(node.name), style="bold")
-    if node.path:
-        line.append(f" {visible(node.path)}", style="dim")
-    status = node.status if node.started or node.status != "active" else "not started"
-    details = ", ".join(visible(part) for part in (status, node.engine) if part)
-    return line.append(f" ({details})", style="dim")
-
-
-def _state(
-    state: StateReport,
-    node: NodeReport,
-    below: dict[str | None, list[NodeReport]],
-    screen: Screen,
-) -> Branch:
-    marks = ("*", "-") if screen.is_ascii else ("●", "○")
-    style = "bold green" if state.active else "dim"
-    line = Text(f"{marks[0] if state.active else marks[1]} {visible(state.name)}", style=style)
-    if state.kind not in {"atomic", "compound"}:
-        line.append(f" ({visible(state.kind)})", style="dim")
-    if state.name in node.history:
-        line.append(f" = {', '.join(map(visible, node.history[state.name]))}", style="dim")
-    inner = tuple(_state(child, node, below, screen) for child in state.states)
-    charts = tuple(_chart(child, screen) for child in below.pop(state.name, ()))
-    return Branch(line=line, branches=inner + charts)
-
-
 def _waits(report: RunReport, screen: Screen) -> Iterator[RenderableType]:
     if report.header.status != "live":
         return
     if not report.waits:
         yield section("Waits for", Text("an event: nothing is open, in flight or timed"))
         return
-    rows = [
-        (wait.kind, _below(report, wait.id), _at(wait.node), _wait(wait)) for wait in report.waits
-    ]
+    # What needs a person comes first; the rest keeps its order.
+    waits = sorted(report.waits, key=lambda wait: wait.status != "unknown")
+    rows = [(wait.kind, _below(report, wait.id), _at(wait.node), _wait(wait)) for wait in waits]
     yield section("Waits for", ledger(("WHAT", "ID", "CHART", "DETAIL"), rows, screen))
 
 
@@ -354,16 +318,7 @@ def _ledgers(report: RunReport) -> Iterator[RenderableType]:
 def _trail(report: RunReport, screen: Screen) -> Iterator[RenderableType]:
     if report.trail:
         shown, note = _newest(report.trail)
-        rows = [
-            (
-                moment(entry.at_ms),
-                _at(entry.node),
-                _name(entry.event),
-                f"{_states(entry.sources)} -> {_states(entry.targets)}",
-            )
-            for entry in shown
-        ]
-        yield section("Trail", ledger(("AT", "CHART", "EVENT", "STATES"), rows, screen), note)
+        yield section("Trail", timeline_text(shown, screen), note)
 
 
 def _first(rows: Sequence[T]) -> tuple[Sequence[T], str]:

@@ -18,6 +18,19 @@ COMMAND: Final = (sys.executable, "-m", "snapshots.inspection.cli")
 _CHOSEN: Final = ("COLUMNS", "FORCE_COLOR", "NO_COLOR", "SNAPSHOTS_FILE", "SNAPSHOTS_TRACEBACK")
 _STYLE: Final = re.compile(r"\x1b\[[0-9;]*m")
 _CHUNK_BYTES: Final = 65_536
+_NOBODY: Final = 65_534
+_AS_NOBODY: Final = """
+import os, sys
+from snapshots.inspection.cli import run
+warm, *arguments = sys.argv[1:]
+# Modules are loaded before the rights are dropped, which may hide where they are installed.
+assert run(["runs", warm]) == 0
+print("----", flush=True)
+if os.getuid() == 0:
+    os.setgid(int(arguments[0]))
+    os.setuid(int(arguments[0]))
+sys.exit(run(arguments[1:]))
+"""
 
 
 def environment(**chosen: str) -> dict[str, str]:
@@ -74,3 +87,15 @@ def _read(controller: int) -> bytes:
         return os.read(controller, _CHUNK_BYTES)
     except OSError:  # Linux says so when the other end is closed
         return b""
+
+
+def as_nobody(warm: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run the command as a user without rights; `warm` is a file to load all modules with."""
+    return subprocess.run(
+        [COMMAND[0], "-c", _AS_NOBODY, warm, str(_NOBODY), *map(str, arguments)],
+        capture_output=True,
+        check=False,
+        encoding="utf-8",
+        env=environment(),
+        timeout=25,
+    )

@@ -18,13 +18,14 @@ import pytest
 from snapshots.errors import StorageError
 from snapshots.inspection import open_run_file
 from snapshots.inspection.cli import run
-from snapshots.inspection.cli_app import RunStatus
+from snapshots.inspection.cli_runs import RunStatus
 from snapshots.inspection.printable import moment
 from snapshots.opening import open_store
 from snapshots.records import STATUSES, RunHeader
 from snapshots.store import SqliteSnapshotStore
 from tests.unit.snapshots.command_line import (
     COMMAND,
+    as_nobody,
     command,
     environment,
     on_terminal,
@@ -40,7 +41,6 @@ from tests.unit.snapshots.stored_runs import (
     run_value,
 )
 
-NOBODY = 65_534
 EVIL = "\x1b]0;owned\x07[bold]x[/]\n\u202e"
 
 
@@ -188,7 +188,7 @@ def test_json_has_the_promised_names(
         "ended_ms", "due_ms", "parked",
     }  # fmt: skip
     listed = json.loads(answer(capsys, "runs", store.path, "--json"))
-    assert set(listed) == {"now_ms", "runs", "more"}
+    assert set(listed) == {"now_ms", "runs", "more", "next"}
     assert set(listed["runs"][0]) == header
     shown = json.loads(answer(capsys, "show", RUN, store.path, "--json"))
     assert set(shown) == {
@@ -649,19 +649,6 @@ def test_a_question_that_takes_too_long_is_given_up(path: Path) -> None:
 
 # -- copies ------------------------------------------------------------------------------------
 
-AS_NOBODY = """
-import os, sys
-from snapshots.inspection.cli import run
-warm, *arguments = sys.argv[1:]
-# Modules are loaded before the rights are dropped, which may hide where they are installed.
-assert run(["runs", warm]) == 0
-print("----", flush=True)
-if os.getuid() == 0:
-    os.setgid(int(arguments[0]))
-    os.setuid(int(arguments[0]))
-sys.exit(run(arguments[1:]))
-"""
-
 
 @pytest.fixture
 def shut() -> Iterator[Path]:
@@ -670,18 +657,6 @@ def shut() -> Iterator[Path]:
     yield folder
     folder.chmod(0o755)
     shutil.rmtree(folder)
-
-
-def as_nobody(warm: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run the command as a user without rights; `warm` is a file to load all modules with."""
-    return subprocess.run(
-        [COMMAND[0], "-c", AS_NOBODY, warm, str(NOBODY), *map(str, arguments)],
-        capture_output=True,
-        check=False,
-        encoding="utf-8",
-        env=environment(),
-        timeout=25,
-    )
 
 
 def test_a_copy_in_a_folder_that_cannot_be_written_is_read_where_it_lies(

@@ -290,7 +290,7 @@ def test_a_step_without_an_event_is_shown_as_one() -> None:
     """The first macrostep has no event, and its column is not left blank."""
     report = report_of(run_value(trail=[[START_MS, "", "", [], ["cart"]]]))
     line = rendered(run_text(report, screen=PLAIN), PLAIN).splitlines()[-1]
-    assert line.split()[1:] == ["(root)", "-", "-", "->", "cart"]
+    assert line.split()[1:] == ["-", "(root)", "-", "-", "->", "cart"]
 
 
 def test_a_blob_of_its_bare_fields_is_a_report() -> None:
