@@ -1,101 +1,33 @@
-"""README and docs do what they say: each Python block runs on its own, in an empty folder.
-
-A block fenced `python` runs. One fenced `python fragment` shows a piece that cannot stand alone:
-it only has to be Python, and the README's first example is never one.
-"""
+"""The README does what it says, from its top to its end."""
 
 from __future__ import annotations
 
-import ast
-import os
-import re
-import subprocess
-import sys
 import textwrap
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from tests.house.pages import (
+    README,
+    Block,
+    Command,
+    anchors_of,
+    blocks_of,
+    commands_of,
+    faults_of,
+    find_blocks,
+    links_of,
+    missing,
+    run_page,
+)
 from tests.house.sources import ROOT
 
-README = ROOT / "README.md"
-FENCE = re.compile(
-    r"^(?P<indent> *)```python(?P<mark>[^\n]*)\n(?P<code>.*?)^(?P=indent)```\s*$",
-    re.MULTILINE | re.DOTALL,
-)
-FRAGMENT = "fragment"
-MARKS = frozenset({"", FRAGMENT})
 COMMANDS = ('pip install ".[cli]" && snapshots demo', 'pip install -e ".[test]" && pytest')
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
-    """One fenced block: the page and line where it starts, the word behind `python`, its code."""
-
-    page: str
-    line: int
-    mark: str
-    code: str
-
-    def __str__(self) -> str:
-        """Name the block as an editor would."""
-        return f"{self.page}:{self.line}"
-
-
-def find_blocks(page: str, text: str) -> list[Block]:
-    """Return the Python blocks of a page in Markdown, those within a list included."""
-    return [
-        Block(
-            page=page,
-            line=text.count("\n", 0, match.start()) + 1,
-            mark=match["mark"].strip(),
-            code=textwrap.dedent(match["code"]),
-        )
-        for match in FENCE.finditer(text)
-    ]
-
-
-def all_blocks() -> list[Block]:
-    """Return the blocks of the README, if it is there, and of every page of the docs."""
-    pages = [README, *sorted((ROOT / "docs").rglob("*.md"))]
-    return [
-        block
-        for page in pages
-        if page.is_file()
-        for block in find_blocks(str(page.relative_to(ROOT)), page.read_text(encoding="utf-8"))
-    ]
-
-
-def run_block(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run one block as a script of its own in `folder`, with warnings as errors."""
-    script = folder / "example.py"
-    script.write_text(code, encoding="utf-8")
-    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-    return subprocess.run(
-        (sys.executable, "-W", "error", script.name),
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": path},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-BLOCKS = all_blocks()
-
-
-def test_there_is_a_readme() -> None:
-    """The project has a README."""
-    assert README.is_file()
-
-
-def test_the_readme_has_an_example_that_runs() -> None:
-    """The README shows at least one example, and the first one is run by the tests."""
-    own = [block for block in BLOCKS if block.page == README.name]
-    assert own
-    assert own[0].mark == ""
+def page(text: str) -> list[Block]:
+    """Return the blocks of a page, its margin taken off."""
+    return find_blocks("page.md", textwrap.dedent(text))
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -104,64 +36,151 @@ def test_the_readme_names_the_two_commands_word_for_word(command: str) -> None:
     assert command in README.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=str)
-def test_a_block_says_only_what_is_understood(block: Block) -> None:
-    """A block is marked as a fragment or not at all, and is Python in either case."""
-    assert block.mark in MARKS
-    ast.parse(block.code)
+def test_the_readmes_first_example_is_run() -> None:
+    """The first Python that the README shows runs, and not as a part of something else."""
+    first = next(block for block in blocks_of(README) if block.language == "python")
+    assert first.is_run
 
 
-@pytest.mark.parametrize("block", [each for each in BLOCKS if each.mark != FRAGMENT], ids=str)
-def test_a_block_runs_alone_in_an_empty_folder(block: Block, tmp_path: Path) -> None:
-    """An example works for a reader who has copied nothing else."""
-    finished = run_block(block.code, tmp_path)
-    assert finished.returncode == 0, f"{block} failed:\n{finished.stdout}{finished.stderr}"
+def test_the_readme_does_what_it_says(tmp_path: Path) -> None:
+    """From top to bottom, in one folder, each block does what the text says."""
+    assert faults_of(blocks_of(README)) == []
+    run_page(blocks_of(README), tmp_path)
+
+
+def test_every_promise_links_to_what_keeps_it() -> None:
+    """A promise links to its tests, and they are there."""
+    text = README.read_text(encoding="utf-8").partition("## What it promises")[2]
+    promises = text.partition("\n## ")[0].split("\n1. ")[-1]
+    links = links_of(promises)
+    assert len(links) > 12
+    assert [link for link in links if not (ROOT / link).exists()] == []
 
 
 def test_blocks_are_found_with_their_lines_and_marks() -> None:
-    """A page's Python blocks are found, in a list too, and blocks of other languages are not."""
-    page = textwrap.dedent(
+    """A page's blocks are found with what is said of them, in a list too."""
+    found = page(
         """\
         # A page
 
-        ```python
+        ```python title="one.py"
         one = 1
         ```
 
         - in a list:
 
-          ```python fragment
-          two = one
+          ```console unrun="it needs a \\"server\\"" exits=1
+          $ one
           ```
-
-        ```sh
-        three
-        ```
         """
     )
-    assert find_blocks("page.md", page) == [
-        Block(page="page.md", line=3, mark="", code="one = 1\n"),
-        Block(page="page.md", line=9, mark="fragment", code="two = one\n"),
+    marks = {"unrun": 'it needs a "server"', "exits": "1"}
+    title = {"title": "one.py"}
+    assert found == [
+        Block(page="page.md", line=3, language="python", marks=title, code="one = 1\n"),
+        Block(page="page.md", line=9, language="console", marks=marks, code="$ one\n"),
     ]
+    assert [block.is_run for block in found] == [True, False]
+
+
+def test_commands_are_told_from_their_output() -> None:
+    """A prompt makes a command; without any, every line is one."""
+    assert commands_of("$ one &\nsays\n\n$ two\n") == [
+        Command(text="one &", shown=("says", "")),
+        Command(text="two"),
+    ]
+    assert commands_of("one\n\ntwo\n") == [Command(text="one"), Command(text="two")]
 
 
 @pytest.mark.parametrize(
-    "code",
-    ["raise SystemExit(1)", "import warnings\nwarnings.warn('old')", "undefined_name"],
+    ("shown", "lacking"),
+    [
+        (("one", "three  3"), None),
+        (("…", "t…e 3"), None),
+        (("two", "one"), "one"),
+        (("one", "one"), "one"),
+        (("thre",), "thre"),
+    ],
 )
-def test_a_block_that_fails_or_warns_is_noticed(code: str, tmp_path: Path) -> None:
-    """An example that raises, warns or gives up makes its test fail."""
-    assert run_block(code, tmp_path).returncode != 0
+def test_shown_output_may_leave_lines_out_and_nothing_else(
+    shown: tuple[str, ...], lacking: str | None
+) -> None:
+    """What is shown was said, line by line and in that order."""
+    assert missing(shown, ["one", "  two", "three 3"]) == lacking
 
 
-def test_a_block_can_import_both_packages(tmp_path: Path) -> None:
-    """An example finds the packages of this checkout, installed or not."""
-    finished = run_block("import machines, snapshots\nprint(snapshots.__file__)", tmp_path)
-    assert Path(finished.stdout.strip()).is_relative_to(ROOT), finished.stderr
+@pytest.mark.parametrize(
+    "block",
+    [
+        "```python\nraise SystemExit(1)\n```\n",
+        "```python\nimport warnings\nwarnings.warn('old')\n```\n",
+        "```python\nundefined_name\n```\n",
+        "```console\n$ echo two\none\n```\n",
+        "```console\n$ exit 1\n```\n",
+        "```console exits=1\n$ true\n```\n",
+        "```console\n$ printf one\n$ (exit 3)\n```\n",
+    ],
+)
+def test_a_block_that_does_not_do_what_it_shows_is_noticed(block: str, tmp_path: Path) -> None:
+    """An example that raises, warns, gives up or says something else makes its page's test fail."""
+    with pytest.raises(AssertionError, match=r"page\.md|nothing more was said"):
+        run_page(page(block), tmp_path)
 
 
-def test_every_link_of_the_readme_leads_somewhere() -> None:
-    """A promise links to its tests, and they are there."""
-    links = re.findall(r"\]\((?!http)([^)#]+)\)", README.read_text(encoding="utf-8"))
-    assert len(links) > 12
-    assert [link for link in links if not (ROOT / link).exists()] == []
+def test_the_readme_begins_with_all_that_a_newcomer_needs() -> None:
+    """Ten lines: install, run, look, look again; the file that they run is the next block."""
+    lines = README.read_text(encoding="utf-8").splitlines()[:10]
+    commands = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
+    assert [command.split(" ", 2)[:2] for command in commands] == [
+        ["pip", "install"],
+        ["python", "order.py"],
+        ["snapshots", "show"],
+        ["snapshots", "console"],
+    ]
+    assert blocks_of(README)[1].marks == {"title": "order.py"}
+
+
+def test_a_page_is_one_story(tmp_path: Path) -> None:
+    """Blocks find what those above them left: files, background work and the shell's own state."""
+    text = """\
+        ```python title="said.py"
+        def said():
+            return "hello"
+        ```
+        ```python
+        from said import said
+        open("left", "w").write(said())
+        ```
+        ```console
+        $ python -c 'from said import said; print(said()); import signal; signal.pause()' &
+        hello
+        $ kill -9 $! && wait $! || echo killed with $?
+        killed with 137
+        $ cat left
+        hello
+        ```
+        """
+    run_page(page(text), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("block", "fault"),
+    [
+        ("```python fragment\n1\n```\n", "'fragment' is not understood"),
+        ("```python unrun\n1\n```\n", "does not say why"),
+        ("```python\n1 +\n```\n", "it is not Python"),
+        ('```text title="a.txt"\n1\n```\n', "nothing else on the page uses a.txt"),
+        ('```python unrun="a piece"\n1\n```\n', None),
+    ],
+)
+def test_a_block_is_marked_only_with_what_is_understood(block: str, fault: str | None) -> None:
+    """Blocks that are not run say why, and files that are shown are used."""
+    found = faults_of(page(block))
+    assert found == [] if fault is None else fault in found[0]
+
+
+def test_links_and_anchors_are_found_but_not_in_code() -> None:
+    """Links are those of the prose, anchors those of the headings."""
+    text = "# One `two`, three\n\n[a](b.md#c) `[d](e)`\n\n```console\n# no heading\n[f](g)\n```\n"
+    assert links_of(text) == ["b.md#c"]
+    assert anchors_of(text) == {"one-two-three"}
