@@ -12,8 +12,8 @@ import pytest
 
 from bench.payloads import blobs
 from snapshots import open_store
-from snapshots.inspection.listing import EVERY_RUN, RunFilter, RunPage, list_runs
-from snapshots.inspection.queries import RunFile, open_run_file
+from snapshots.inspection.queries.files import RunFile, open_run_file
+from snapshots.inspection.queries.listing import EVERY_RUN, RunFilter, RunPage, list_runs
 from snapshots.limits import HEADERS_ROWS_MAX
 
 if TYPE_CHECKING:

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.main import get_command
 
-from snapshots.inspection import cli_commands
-from snapshots.inspection.cli_app import app
-from snapshots.inspection.cli_commands import GROUP, Commands
-from snapshots.inspection.cli_options import EXIT_CODES
-from snapshots.inspection.screen import PROGRAM
+from snapshots.inspection.cli import entry_points as cli_commands
+from snapshots.inspection.cli.app import app
+from snapshots.inspection.cli.entry_points import GROUP, Commands
+from snapshots.inspection.cli.options import EXIT_CODES
+from snapshots.inspection.text.screen import PROGRAM
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

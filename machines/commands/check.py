@@ -19,12 +19,12 @@ from machines.definition import Machine
 from machines.host.host import by_name
 from snapshots.clock import SystemClock
 from snapshots.codec import Plain
-from snapshots.inspection.cli_options import EXIT_NO, EXIT_OK, AsJson, File, opened
-from snapshots.inspection.document import written
+from snapshots.inspection.cli.options import EXIT_NO, EXIT_OK, AsJson, File, opened
 from snapshots.inspection.limits import REASON_CHARS_MAX
 from snapshots.inspection.printable import visible
-from snapshots.inspection.screen import Screen, rendered, screen_of, write
-from snapshots.inspection.typeset import Cell, ledger
+from snapshots.inspection.text.documents import written
+from snapshots.inspection.text.screen import Screen, rendered, screen_of, write
+from snapshots.inspection.text.typeset import Cell, ledger
 
 _OPTION: Final = "'--machines'"
 _WORDS: Final[Mapping[Outlook, tuple[str, str]]] = {

@@ -16,20 +16,20 @@ from machines.errors import UnknownMachineError
 from machines.migrations import chain, route
 from machines.recovery.decision import drifted
 from snapshots.clock import SystemClock
-from snapshots.inspection.cli_options import EXIT_NO, EXIT_OK, AsJson, opened
-from snapshots.inspection.completing import complete_run
-from snapshots.inspection.differences import differences
-from snapshots.inspection.differences_text import differences_document, differences_text
-from snapshots.inspection.document import written
+from snapshots.inspection.cli.completing import complete_run
+from snapshots.inspection.cli.options import EXIT_NO, EXIT_OK, AsJson, opened
 from snapshots.inspection.limits import REASON_CHARS_MAX
 from snapshots.inspection.printable import visible
-from snapshots.inspection.reading import read_report
-from snapshots.inspection.screen import rendered, screen_of, write
+from snapshots.inspection.reports.differences import differences
+from snapshots.inspection.reports.reading import read_report
+from snapshots.inspection.text.differences import differences_document, differences_text
+from snapshots.inspection.text.documents import written
+from snapshots.inspection.text.screen import rendered, screen_of, write
 from snapshots.records import StoredRun
 
 if TYPE_CHECKING:
-    from snapshots.inspection.queries import FoundRun
-    from snapshots.inspection.report import RunReport
+    from snapshots.inspection.queries.files import FoundRun
+    from snapshots.inspection.reports.records import RunReport
 
 _MACHINES: Final = "--machines"
 

@@ -22,7 +22,7 @@ from machines.demo.killer import FILE, LOG, Progress, Siege
 from machines.demo.limits import KILLS_DEFAULT, KILLS_MAX, RUNS_MAX
 from machines.demo.results import Result
 from machines.demo.scenarios import SCENARIOS
-from snapshots.inspection.screen import rendered, screen_of, write
+from snapshots.inspection.text.screen import rendered, screen_of, write
 
 SEED_DEFAULT = 1
 EXIT_OK = 0

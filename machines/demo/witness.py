@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from machines.run.views import RunView, view_of_row
 from snapshots.codec import dump, load
 from snapshots.errors import RunNotFoundError, SnapshotsError
-from snapshots.inspection.queries import open_run_file
+from snapshots.inspection.queries.files import open_run_file
 from snapshots.limits import TRAIL_BYTES_MAX, TRAIL_ENTRIES_MAX
 from snapshots.records import StoredRun
 

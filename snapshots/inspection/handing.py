@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from snapshots.clock import SystemClock
 from snapshots.errors import SnapshotsError
-from snapshots.inspection.reading import read_report
+from snapshots.inspection.reports.reading import read_report
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from snapshots.inspection.queries import FoundRun
-    from snapshots.inspection.report import EffectReport, RunReport
+    from snapshots.inspection.queries.files import FoundRun
+    from snapshots.inspection.reports.records import EffectReport, RunReport
 
 # What no host can bring back: such a run has come to an end of its own, or somebody ended it.
 _OVER: Final = ("done", "failed", "cancelled")

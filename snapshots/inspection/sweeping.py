@@ -18,7 +18,7 @@ from snapshots.store.reading import text_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from snapshots.inspection.queries import RunFile
+    from snapshots.inspection.queries.files import RunFile
     from snapshots.records import Owner
     from snapshots.store import SqliteSnapshotStore
 

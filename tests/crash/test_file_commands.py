@@ -16,7 +16,7 @@ import pytest
 
 from machines import Host
 from snapshots import open_store
-from snapshots.inspection.queries import open_run_file
+from snapshots.inspection.queries.files import open_run_file
 from tests.crash.arena import Arena, Contender, arena, runs_of
 from tests.crash.contenders import CHARTS, Asks, Notes
 from tests.unit.snapshots.command_line import command

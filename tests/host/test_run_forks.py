@@ -16,8 +16,8 @@ from snapshots import Mailbox, RunNotFoundError, open_store
 from snapshots.clock import Clock
 from snapshots.database.errors import TargetExistsError
 from snapshots.errors import InvalidKeyError
-from snapshots.inspection.disarming import HELD_MS
-from snapshots.inspection.forking import Fork, fork
+from snapshots.inspection.copies.disarming import HELD_MS
+from snapshots.inspection.copies.forking import Fork, fork
 from snapshots.storage.scopes import Scope
 from snapshots.testing import ManualClock
 from tests.host.world import Outside, World, ring, settled, until

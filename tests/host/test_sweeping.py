@@ -20,7 +20,7 @@ from machines import Host, Machine
 from machines.errors import RunFinishedError
 from machines.limits import SWEEP_INTERVAL_S
 from snapshots.errors import AmbiguousRunError, RunNotFoundError
-from snapshots.inspection.cli_app import app
+from snapshots.inspection.cli.app import app
 from snapshots.limits import RETENTION_MS, SWEEP_SLICE_ROWS
 from tests.host.charts import Door, Review
 from tests.host.world import World, ended, ring, settled, until

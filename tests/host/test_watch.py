@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from snapshots.inspection.watch_text import FIELDS
+from snapshots.inspection.text.changes import FIELDS
 from tests.host.charts import Door, Review, checkout
 from tests.host.world import World, until
 from tests.unit.snapshots.command_line import COMMAND, environment, without_styles

@@ -12,7 +12,7 @@ from machines.demo.processes import Errand, Process
 from machines.demo.scenario import Bystanders, Field
 from snapshots.codec import dump
 from snapshots.errors import SnapshotsError
-from snapshots.inspection.queries import open_run_file
+from snapshots.inspection.queries.files import open_run_file
 from tools.soaking.samples import PINNED_AFTER_S, Sample, Samples, resident_bytes, size_bytes
 
 if TYPE_CHECKING:

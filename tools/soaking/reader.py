@@ -20,8 +20,8 @@ import apsw
 from machines.demo.lines import listen, tell
 from snapshots.clock import SystemClock
 from snapshots.errors import RunNotFoundError, SnapshotsError
-from snapshots.inspection.queries import RunFile, open_run_file
-from snapshots.inspection.reading import read_report
+from snapshots.inspection.queries.files import RunFile, open_run_file
+from snapshots.inspection.reports.reading import read_report
 
 LOOK_S: Final = 0.25
 LISTED: Final = 50

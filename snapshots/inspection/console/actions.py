@@ -13,7 +13,6 @@ from starlette.responses import RedirectResponse
 from snapshots.codec import dump, load
 from snapshots.database import patiently
 from snapshots.errors import DecodeError
-from snapshots.inspection.browsing import outcome_of
 from snapshots.inspection.console.errors import ForbiddenError, RequestRefusedError
 from snapshots.inspection.handing import OrderRefusedError, judged
 from snapshots.inspection.limits import (
@@ -23,6 +22,7 @@ from snapshots.inspection.limits import (
     CONSOLE_REFUSAL_MS,
     OUTCOME_POLL_MS,
 )
+from snapshots.inspection.queries.browsing import outcome_of
 from snapshots.mailbox import Mailbox
 from snapshots.opening import open_store
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from snapshots.inspection.console.app import Console
-    from snapshots.inspection.queries import RunFile
+    from snapshots.inspection.queries.files import RunFile
 
 _MS_PER_S: Final = 1_000
 _FORM: Final = "application/x-www-form-urlencoded"

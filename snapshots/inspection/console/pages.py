@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from snapshots.inspection.console.app import Console
-    from snapshots.inspection.queries import RunFile
+    from snapshots.inspection.queries.files import RunFile
 
 _NUMBER_CHARS_MAX: Final = 18
 _EVENT_STREAM: Final = "text/event-stream"

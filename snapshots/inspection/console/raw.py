@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from snapshots.inspection.document import written
+from snapshots.inspection.text.documents import written
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

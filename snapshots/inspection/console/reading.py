@@ -16,13 +16,13 @@ from snapshots.inspection.limits import (
     CONSOLE_READERS_MAX,
     CONSOLE_WAITING_MAX,
 )
-from snapshots.inspection.queries import open_run_file
+from snapshots.inspection.queries.files import open_run_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from snapshots.inspection.queries import RunFile
+    from snapshots.inspection.queries.files import RunFile
 
 T = TypeVar("T")
 

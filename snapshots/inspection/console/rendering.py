@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse
 
 from snapshots.inspection.limits import LINE_CHARS_MAX
 from snapshots.inspection.printable import moment, relative, size, span, visible
-from snapshots.inspection.values import readable
+from snapshots.inspection.reports.values import readable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

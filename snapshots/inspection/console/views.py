@@ -6,11 +6,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from snapshots.errors import DecodeError, EncodeError
-from snapshots.inspection.browsing import machines_of, newest_shape, search_runs, shape_of
 from snapshots.inspection.console.pictures import differences, one_side
 from snapshots.inspection.console.raw import lines_of
 from snapshots.inspection.diagram import compare, picture_of, picture_of_shape
-from snapshots.inspection.document import run_document, unreadable_document, written
 from snapshots.inspection.limits import (
     CONSOLE_CHARTS_DRAWN_MAX,
     CONSOLE_DOCUMENT_LINES_MAX,
@@ -18,8 +16,10 @@ from snapshots.inspection.limits import (
     CONSOLE_MACHINES_MAX,
     CONSOLE_PAGE_ROWS,
 )
-from snapshots.inspection.listing import RunFilter, list_runs
-from snapshots.inspection.reading import read_report
+from snapshots.inspection.queries.browsing import machines_of, newest_shape, search_runs, shape_of
+from snapshots.inspection.queries.listing import RunFilter, list_runs
+from snapshots.inspection.reports.reading import read_report
+from snapshots.inspection.text.documents import run_document, unreadable_document, written
 from snapshots.limits import NO_TIMER_MS, REVISION_FIRST
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from snapshots.codec import Plain
     from snapshots.inspection.console.pictures import Drawing, Drawings
     from snapshots.inspection.diagram import Picture
-    from snapshots.inspection.queries import FoundRun, RunFile
-    from snapshots.inspection.report import RunReport, TransitionReport, WaitReport
+    from snapshots.inspection.queries.files import FoundRun, RunFile
+    from snapshots.inspection.reports.records import RunReport, TransitionReport, WaitReport
     from snapshots.records import RunHeader, Status
 
 T = TypeVar("T")

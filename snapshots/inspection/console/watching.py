@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from snapshots.errors import SnapshotsError
-from snapshots.inspection.browsing import head_of
 from snapshots.inspection.console.errors import CrowdedError
 from snapshots.inspection.console.reading import identity_of
 from snapshots.inspection.limits import (
@@ -18,13 +17,14 @@ from snapshots.inspection.limits import (
     CONSOLE_NEWS_MS,
     CONSOLE_READ_MS_MAX,
 )
-from snapshots.inspection.queries import open_run_file
+from snapshots.inspection.queries.browsing import head_of
+from snapshots.inspection.queries.files import open_run_file
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     from snapshots.inspection.console.reading import Reader
-    from snapshots.inspection.queries import RunFile
+    from snapshots.inspection.queries.files import RunFile
 
 _MS_PER_S: Final = 1_000
 _PAGES: Final = "pages that are kept up to date"

@@ -10,14 +10,14 @@ from snapshots.inspection.diagram.outline import Outline, OutlineEdge, read_outl
 from snapshots.inspection.diagram.picture import Picture, PictureEdge, PictureState
 from snapshots.inspection.diagram.trail import steps_of
 from snapshots.inspection.limits import PICTURE_CHARTS_MAX
-from snapshots.inspection.states import find_child, nest
+from snapshots.inspection.reports.states import find_child, nest
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from snapshots.inspection.diagram.picture import Mark
-    from snapshots.inspection.report import NodeReport, RunReport
-    from snapshots.inspection.states import StateReport
+    from snapshots.inspection.reports.records import NodeReport, RunReport
+    from snapshots.inspection.reports.states import StateReport
 
 _UNSHAPED = "the shape of this chart is not stored: only active states are shown"
 

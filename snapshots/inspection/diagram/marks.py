@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 from snapshots.inspection.diagram.picture import Mark
 from snapshots.inspection.printable import moment, relative, span, visible
-from snapshots.inspection.values import readable
+from snapshots.inspection.reports.values import readable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from snapshots.inspection.diagram.picture import MarkKind
-    from snapshots.inspection.report import (
+    from snapshots.inspection.reports.records import (
         EffectReport,
         InvokeReport,
         NodeReport,

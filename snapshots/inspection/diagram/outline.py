@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from snapshots.codec import load
 from snapshots.errors import DecodeError
-from snapshots.inspection.fields import Fields, kind_of, names
-from snapshots.inspection.states import Shape, read_shape
-from snapshots.inspection.values import readable
+from snapshots.inspection.reports.fields import Fields, kind_of, names
+from snapshots.inspection.reports.states import Shape, read_shape
+from snapshots.inspection.reports.values import readable
 from snapshots.layout import unfold_blob
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from snapshots.inspection.diagram.outline import OutlineEdge
-    from snapshots.inspection.report import TransitionReport
+    from snapshots.inspection.reports.records import TransitionReport
 
 _NOW: Final = 3
 _LATELY: Final = 2

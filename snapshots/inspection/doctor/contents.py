@@ -12,7 +12,7 @@ from snapshots.store.reading import text_of
 
 if TYPE_CHECKING:
     from snapshots.database import Row
-    from snapshots.inspection.queries import RunFile
+    from snapshots.inspection.queries.files import RunFile
 
 QUICK: Final = "select quick_check from pragma_quick_check limit ?"
 INTEGRITY: Final = "select integrity_check from pragma_integrity_check limit ?"

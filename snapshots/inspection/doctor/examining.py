@@ -23,7 +23,7 @@ from snapshots.inspection.doctor.findings import Examination, Finding, problem, 
 from snapshots.inspection.doctor.limits import CHECK_MS_MAX, DEEP_MS_MAX
 from snapshots.inspection.doctor.system import host_lock
 from snapshots.inspection.printable import visible
-from snapshots.inspection.queries import RunFile, open_run_file
+from snapshots.inspection.queries.files import RunFile, open_run_file
 from snapshots.schema import APPLICATION_ID
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from snapshots.inspection.doctor.system import HostLock
-    from snapshots.inspection.queries import RunFile
+    from snapshots.inspection.queries.files import RunFile
 
 # A pragma that is only read; those that set something go through the connection.
 JOURNAL: Final = "pragma journal_mode"

@@ -18,14 +18,14 @@ from snapshots.inspection.doctor.limits import (
 )
 from snapshots.inspection.limits import REASON_CHARS_MAX
 from snapshots.inspection.printable import relative, visible
-from snapshots.inspection.reading import read_report
+from snapshots.inspection.reports.reading import read_report
 from snapshots.store.reading import header_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from snapshots.inspection.queries import RunFile
-    from snapshots.inspection.report import NodeReport, RunReport
+    from snapshots.inspection.queries.files import RunFile
+    from snapshots.inspection.reports.records import NodeReport, RunReport
 
 Progress = Callable[[int, int], None]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from snapshots import Mailbox, SqliteSnapshotStore, open_store
-from snapshots.inspection import browsing
-from snapshots.inspection.queries import RunFile, open_run_file
+from snapshots.inspection.queries import browsing
+from snapshots.inspection.queries.files import RunFile, open_run_file
 from snapshots.limits import REVISION_FIRST
 
 # As many values as each statement takes.

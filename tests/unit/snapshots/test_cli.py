@@ -18,7 +18,7 @@ import pytest
 from snapshots.errors import StorageError
 from snapshots.inspection import open_run_file
 from snapshots.inspection.cli import run
-from snapshots.inspection.cli_runs import RunStatus
+from snapshots.inspection.cli.runs import RunStatus
 from snapshots.inspection.printable import moment
 from snapshots.opening import open_store
 from snapshots.records import STATUSES, RunHeader

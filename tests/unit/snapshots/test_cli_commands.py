@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from snapshots.inspection.cli_app import app
-from snapshots.inspection.cli_commands import GROUP
+from snapshots.inspection.cli.app import app
+from snapshots.inspection.cli.entry_points import GROUP
 from tests.house.sources import configuration
 from tests.unit.snapshots.command_line import command
 

@@ -15,12 +15,12 @@ from snapshots import open_store
 from snapshots.codec import dump
 from snapshots.errors import DecodeError
 from snapshots.inspection import FoundRun, read_report
-from snapshots.inspection.cli_app import call
-from snapshots.inspection.differences import differences
-from snapshots.inspection.differences_text import differences_document
-from snapshots.inspection.disarming import HELD_MS, disarm
-from snapshots.inspection.document import written
-from snapshots.inspection.exporting import export_document
+from snapshots.inspection.cli.app import call
+from snapshots.inspection.copies.disarming import HELD_MS, disarm
+from snapshots.inspection.copies.exporting import export_document
+from snapshots.inspection.reports.differences import differences
+from snapshots.inspection.text.differences import differences_document
+from snapshots.inspection.text.documents import written
 from tests.unit.snapshots.stored_runs import DIGEST, MACHINE, SHAPE, encoded, run_value
 from tests.unit.snapshots.test_cli_fuzz import OBEYED, WORDS, damaged
 

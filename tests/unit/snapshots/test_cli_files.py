@@ -12,7 +12,7 @@ import pytest
 from snapshots import SqliteSnapshotStore, open_store
 from snapshots.inspection.cli import run
 from snapshots.inspection.printable import size
-from snapshots.inspection.queries import open_run_file
+from snapshots.inspection.queries.files import open_run_file
 from tests.unit.snapshots.command_line import command, on_terminal, without_styles
 from tests.unit.snapshots.stored_runs import DIGEST, MACHINE, RUN, SHAPE, encoded, run_value
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from snapshots import open_store
-from snapshots.inspection.cli_app import call
+from snapshots.inspection.cli.app import call
 from tests.unit.snapshots.stored_runs import encoded, run_value
 
 WORDS = [
@@ -45,7 +45,7 @@ CALLS = 70
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Make a file with a run, in the current folder; no command waits for a host."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("snapshots.inspection.cli_mail.OUTCOME_POLL_MS", 0)
+    monkeypatch.setattr("snapshots.inspection.cli.mail.OUTCOME_POLL_MS", 0)
     path = tmp_path / "state.db"
     with open_store(path) as store:
         blob = encoded(run_value() | {"run": "run-1", "machine": "m"})

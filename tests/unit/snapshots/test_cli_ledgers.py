@@ -18,11 +18,11 @@ import pytest
 
 from snapshots import SqliteSnapshotStore, open_store
 from snapshots.clock import SystemClock
-from snapshots.inspection import surveying
 from snapshots.inspection.cli import run
-from snapshots.inspection.ledger_text import address
-from snapshots.inspection.queries import open_run_file
-from snapshots.inspection.report import WaitReport
+from snapshots.inspection.queries import surveying
+from snapshots.inspection.queries.files import open_run_file
+from snapshots.inspection.reports.records import WaitReport
+from snapshots.inspection.text.ledgers import address
 from tests.unit.snapshots.command_line import (
     COMMAND,
     as_nobody,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from snapshots import open_store
-from snapshots.inspection.cli_app import call
+from snapshots.inspection.cli.app import call
 from tests.unit.snapshots.stored_runs import encoded, run_of, run_value
 from tests.unit.snapshots.test_cli_fuzz import OBEYED, WORDS, damaged
 

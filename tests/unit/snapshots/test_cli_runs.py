@@ -15,10 +15,10 @@ import pytest
 
 from snapshots import open_store
 from snapshots.clock import SystemClock
-from snapshots.inspection import listing
 from snapshots.inspection.cli import run
-from snapshots.inspection.listing import EVERY_RUN, RunFilter, list_runs
-from snapshots.inspection.queries import RunFile, open_run_file
+from snapshots.inspection.queries import listing
+from snapshots.inspection.queries.files import RunFile, open_run_file
+from snapshots.inspection.queries.listing import EVERY_RUN, RunFilter, list_runs
 from snapshots.limits import HEADERS_ROWS_MAX
 from snapshots.records import STATUSES
 from snapshots.testing import ManualClock

@@ -15,7 +15,7 @@ from snapshots import Mailbox, SqliteSnapshotStore, limits, open_storage, open_s
 from snapshots.clock import SystemClock
 from snapshots.inspection import sweeping
 from snapshots.inspection.cli import run
-from snapshots.inspection.holding import holder_of
+from snapshots.inspection.queries.holding import holder_of
 from snapshots.inspection.sweeping import TakenOverError
 from snapshots.storage import Scope
 from snapshots.testing import ManualClock

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from snapshots import open_store
-from snapshots.inspection.completing import complete_run
+from snapshots.inspection.cli.completing import complete_run
 from snapshots.inspection.limits import COMPLETION_RUNS_MAX
 from tests.unit.snapshots.command_line import command
 

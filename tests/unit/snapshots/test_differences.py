@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snapshots.inspection.differences import Difference, differences
-from snapshots.inspection.differences_text import (
+from snapshots.inspection.reports.differences import Difference, differences
+from snapshots.inspection.reports.reading import read_report
+from snapshots.inspection.text.differences import (
     DIFFERENCES_SHOWN_MAX,
     differences_document,
     differences_text,
 )
-from snapshots.inspection.reading import read_report
-from snapshots.inspection.screen import Screen, rendered
+from snapshots.inspection.text.screen import Screen, rendered
 from snapshots.limits import REVISION_FIRST
 from snapshots.testing import START_MS
 from tests.unit.snapshots.stored_runs import MACHINE, RUN, encoded, header, run_of, run_value

@@ -10,7 +10,7 @@ import pytest
 
 from machines.recovery.form import check_form
 from snapshots.errors import DecodeError
-from snapshots.inspection.disarming import HELD_MS, disarm
+from snapshots.inspection.copies.disarming import HELD_MS, disarm
 from tests.unit.snapshots.stored_runs import RUN, effect, root_node, run_value
 
 

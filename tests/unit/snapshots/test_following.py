@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from snapshots import SqliteSnapshotStore, open_store
-from snapshots.inspection import following
-from snapshots.inspection.document import written
-from snapshots.inspection.following import Change, Follower
-from snapshots.inspection.queries import RunFile, open_run_file
-from snapshots.inspection.watch_text import FIELDS, change_document, change_line
+from snapshots.inspection.queries import following
+from snapshots.inspection.queries.files import RunFile, open_run_file
+from snapshots.inspection.queries.following import Change, Follower
+from snapshots.inspection.text.changes import FIELDS, change_document, change_line
+from snapshots.inspection.text.documents import written
 from snapshots.records import RunHeader
 from snapshots.testing import ManualClock
 from tests.unit.snapshots.stored_runs import effect, encoded, root_node, run_of, run_value
@@ -238,7 +238,7 @@ def test_nothing_out_of_a_blob_is_obeyed(store: SqliteSnapshotStore, file: RunFi
 
 def test_the_help_names_every_field() -> None:
     """What is promised of a JSON object stands where a person looks for it."""
-    from snapshots.inspection.cli_watch import watch  # noqa: PLC0415 - its help is the subject
+    from snapshots.inspection.cli.watch import watch  # noqa: PLC0415 - its help is the subject
 
     told = " ".join((watch.__doc__ or "").split())
     for kind, names in FIELDS.items():

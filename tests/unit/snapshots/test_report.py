@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from snapshots.codec import dump, load
 from snapshots.errors import DecodeError, EncodeError
 from snapshots.inspection import RunReport, read_report
-from snapshots.inspection.document import run_document, written
 from snapshots.inspection.limits import CHART_DEPTH_MAX, NAME_CHARS_MAX, STATE_DEPTH_MAX
 from snapshots.inspection.printable import moment, relative, span, visible
-from snapshots.inspection.screen import Screen, rendered
-from snapshots.inspection.states import StateReport
-from snapshots.inspection.text import run_text
-from snapshots.inspection.values import readable
+from snapshots.inspection.reports.states import StateReport
+from snapshots.inspection.reports.values import readable
+from snapshots.inspection.text.documents import run_document, written
+from snapshots.inspection.text.reports import run_text
+from snapshots.inspection.text.screen import Screen, rendered
 from snapshots.testing import START_MS
 from tests.unit.snapshots.stored_runs import (
     MACHINE,

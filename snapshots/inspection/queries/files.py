@@ -1,0 +1,316 @@
+"""What inspection asks of a file: read-only, within bounds, while its owner goes on writing."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import tempfile
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self, TypeVar
+
+from snapshots.database import open_database
+from snapshots.database.places import wal_bytes
+from snapshots.errors import (
+    AmbiguousRunError,
+    ForeignFileError,
+    RunNotFoundError,
+    StorageError,
+    StorageReadOnlyError,
+    StorageUnavailableError,
+)
+from snapshots.inspection.limits import MAIL_ROWS_MAX, PROGRESS_STEPS, READ_MS_MAX
+from snapshots.inspection.reports.records import MailReport
+from snapshots.limits import FIND_RUNS_MAX
+from snapshots.schema import APPLICATION_ID, SCHEMA_VERSION
+from snapshots.store.reading import after, header_of, is_text, text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from types import TracebackType
+
+    from snapshots.database import Database, Row
+    from snapshots.records import RunHeader, StoreStats
+
+T = TypeVar("T")
+
+_MS_PER_S: Final = 1_000
+_HEADER_COLUMNS: Final = 12
+
+# Texts that people chose are cast, so that damaged UTF-8 in one row hides no other.
+LIST: Final = """
+select id, cast(run_id as blob), cast(machine as blob), cast(digest as blob), status,
+  cast(reason as blob), revision, created_ms, updated_ms, ended_ms, due_ms, parked
+from runs where (?1 is null or status = ?1) and (?2 is null or machine = ?2)
+order by id desc limit ?3"""
+
+# `indexed by`: by itself SQLite would walk all rows to find the few that are live.
+LIST_LIVE: Final = """
+select id, cast(run_id as blob), cast(machine as blob), cast(digest as blob), status,
+  cast(reason as blob), revision, created_ms, updated_ms, ended_ms, due_ms, parked
+from runs indexed by runs_live where status = 'live' and (?1 is null or machine = ?1)
+order by id desc limit ?2"""
+
+FIND: Final = """
+select id, cast(run_id as blob) from runs where run_id >= ? and run_id < ?
+order by run_id limit ?"""
+
+# One statement, so that the run and its shape are of one moment.
+LOAD: Final = """
+select id, cast(run_id as blob), cast(machine as blob), cast(digest as blob), status,
+  cast(reason as blob), revision, created_ms, updated_ms, ended_ms, due_ms, parked, blob,
+  (select shape from shapes where shapes.digest = runs.digest)
+from runs where id = ? and cast(run_id as blob) = ?"""
+
+# Settled entries go after a day, so that a look at all of them is short.
+MAIL: Final = """
+select id, cast(kind as blob), created_ms, cast(outcome as blob), settled_ms
+from mailbox where run_id = ? order by id desc limit ?"""
+
+# Both are read off an index, however large the rows are.
+COUNTS: Final = """
+select (select count(*) from runs indexed by runs_live where status = 'live'),
+  (select count(*) from runs)"""
+
+_COUNT_TABLES: Final = "select count(*) from sqlite_schema where name = 'runs'"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundRun:
+    """One stored run, and the shape of the chart that wrote it, None if that is not stored.
+
+    `mail` is what other processes handed in for it, the newest first, to a bound.
+    """
+
+    header: RunHeader
+    blob: bytes
+    shape: bytes | None
+    mail: tuple[MailReport, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunCounts:
+    """How many runs a file has: those that are live, and those that are not."""
+
+    live: int
+    ended: int
+
+
+class RunFile:
+    """A file of runs, opened to be looked at; `open_run_file` makes it, `close` or `with` ends it.
+
+    Each question is one statement that sees one moment of the file, keeps no writer waiting, and
+    is given up after `read_ms_max`: then, and when the file fails, it raises a `StorageError`.
+    """
+
+    def __init__(
+        self, database: Database, resources: ExitStack, *, is_copy: bool, read_ms_max: int
+    ) -> None:
+        """Use `database`; `resources` holds it and what else is to be closed with it.
+
+        `is_copy` says that the file itself could not be opened where it lies.
+        """
+        self.is_copy = is_copy
+        self._database = database
+        self._resources = resources
+        self._limit = _Limit(database, read_ms_max)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file; a second time is harmless."""
+        self._resources.close()
+
+    def headers(
+        self, *, status: str | None = None, machine: str | None = None, limit: int
+    ) -> list[RunHeader]:
+        """Return up to `limit` headers, the newest run first; no blob is read."""
+        if machine is not None and not is_text(machine):
+            return []
+        if status == "live":
+            rows = self._rows("list runs", LIST_LIVE, (machine, limit))
+        else:
+            rows = self._rows("list runs", LIST, (status, machine, limit))
+        return [header_of(row) for row in rows]
+
+    def sizes(self) -> StoreStats:
+        """Return the sizes of the file and its log."""
+        return self._database.stats()
+
+    def counts(self) -> RunCounts:
+        """Return how many runs the file has."""
+        live, stored = self._rows("count runs", COUNTS, ())[0]
+        return RunCounts(live=live, ended=stored - live)
+
+    def find(self, prefix: str) -> FoundRun:
+        """Return the run whose id is `prefix`, or else the only one whose id starts so.
+
+        Raises `RunNotFoundError` for none, `AmbiguousRunError` for several.
+        """
+        row, run_id = self._resolve(prefix)
+        rows = self._rows("read run", LOAD, (row, run_id))
+        if not rows:  # swept in this moment
+            raise RunNotFoundError(prefix, self._database.path)
+        found = rows[0]
+        header = header_of(found)
+        mail = self._rows("read mail", MAIL, (header.run_id, MAIL_ROWS_MAX))
+        return FoundRun(
+            header=header,
+            blob=found[_HEADER_COLUMNS],
+            shape=found[_HEADER_COLUMNS + 1],
+            mail=tuple(map(_mail, mail)),
+        )
+
+    def version(self) -> int:
+        """Return a number that changes whenever another connection has changed the file."""
+        return int(self._database.connection.pragma("data_version"))
+
+    def ask(self, operation: str, sql: str, bindings: tuple[object, ...] = ()) -> list[Row]:
+        """Answer a question of another module: one statement, within the bounds of this file."""
+        return self._rows(operation, sql, bindings)
+
+    def made(
+        self,
+        operation: str,
+        sql: str,
+        bindings: tuple[object, ...],
+        make: Callable[[Iterable[Row]], T],
+    ) -> T:
+        """Return what `make` makes of the rows of one statement, as they come; see `ask`."""
+        with self._limit.of(operation):
+            return self._database.made(operation, sql, bindings, make)
+
+    def row_of(self, prefix: str) -> int:
+        """Return the row of the run that `find` would return; its blob is not read."""
+        return self._resolve(prefix)[0]
+
+    def _resolve(self, prefix: str) -> tuple[int, bytes]:
+        bindings = (prefix, after(prefix), FIND_RUNS_MAX)
+        rows = self._rows("find run", FIND, bindings) if is_text(prefix) else []
+        if not rows:
+            raise RunNotFoundError(prefix, self._database.path)
+        # In the order of ids the whole id comes before those that it is a prefix of.
+        first, run_id = rows[0]
+        if len(rows) > 1 and text_of(run_id) != prefix:
+            raise AmbiguousRunError(prefix, tuple(text_of(found) for _, found in rows))
+        return first, run_id
+
+    def _rows(self, operation: str, sql: str, bindings: tuple[object, ...]) -> list[Row]:
+        with self._limit.of(operation):
+            return self._database.rows(operation, sql, bindings)
+
+
+def _mail(row: Row) -> MailReport:
+    number, kind, created_ms, outcome, settled_ms = row
+    return MailReport(
+        entry=number,
+        kind=text_of(kind),
+        created_ms=created_ms,
+        outcome=None if outcome is None else text_of(outcome),
+        settled_ms=settled_ms,
+    )
+
+
+def open_run_file(path: Path, *, read_ms_max: int = READ_MS_MAX) -> RunFile:
+    """Open a file of runs to look at it; nothing is written to it.
+
+    A live file is read through its log. A copy in a folder that cannot be written is read as it
+    lies there if it has no `-wal` beside it; with one, file and log are copied to a temporary
+    folder first, and `is_copy` is true.
+
+    Raises:
+        NewerFileError: a later release wrote it.
+        ForeignFileError: it is no file of runs.
+        StorageError: another one that says what is in the way.
+    """
+    _require_a_file(path)
+    with ExitStack() as resources:
+        is_copy = False
+        try:
+            database = _open(path)
+        except (StorageReadOnlyError, StorageUnavailableError):
+            if wal_bytes(os.path.realpath(path)) == 0:
+                raise
+            database, is_copy = _open(_copy(path, resources)), True
+        resources.callback(database.close)
+        if database.row("open", _COUNT_TABLES) == (0,):
+            found = "a file that no run was ever saved in"
+            raise ForeignFileError(database.path, found)
+        return RunFile(database, resources.pop_all(), is_copy=is_copy, read_ms_max=read_ms_max)
+
+
+def _require_a_file(path: Path) -> None:
+    """Raise for a path where nothing lies; what else can be wrong, opening it will tell."""
+    try:
+        path.stat()
+    except FileNotFoundError as error:
+        hint = "name the file of the runs as FILE, or in the variable SNAPSHOTS_FILE"
+        operation, detail = "open", "there is no such file"
+        raise StorageUnavailableError(operation, str(path), hint, detail=detail) from error
+    except OSError:
+        return
+
+
+def _open(path: Path) -> Database:
+    return open_database(
+        path, application_id=APPLICATION_ID, known_schema=SCHEMA_VERSION, read_only=True
+    )
+
+
+def _copy(path: Path, resources: ExitStack) -> Path:
+    """Copy a file and its log to a folder that is removed in the end."""
+    folder = Path(resources.enter_context(tempfile.TemporaryDirectory(prefix="snapshots-")))
+    copy = folder / "copy.db"
+    try:
+        shutil.copyfile(path, copy)
+        shutil.copyfile(f"{os.path.realpath(path)}-wal", f"{copy}-wal")
+    except OSError as error:
+        hint = "copy it and its -wal to a folder that you may write, and name that file"
+        operation = "copy"
+        raise StorageUnavailableError(operation, str(path), hint, detail=str(error)) from error
+    return copy
+
+
+class _Limit:
+    """`with limit.of(operation)` stops a statement once it has taken `read_ms_max`."""
+
+    __slots__ = ("_database", "_end_s", "_operation", "_read_ms_max")
+
+    def __init__(self, database: Database, read_ms_max: int) -> None:
+        self._database = database
+        self._read_ms_max = read_ms_max
+        self._end_s = math.inf
+        self._operation = ""
+        # Kept for as long as the file is open: to set it anew costs as much as a short page.
+        database.connection.set_progress_handler(self._is_late, PROGRESS_STEPS)
+
+    def _is_late(self) -> bool:
+        return time.monotonic() > self._end_s
+
+    def of(self, operation: str) -> Self:
+        """Name what is done in the block."""
+        self._operation = operation
+        return self
+
+    def __enter__(self) -> None:
+        self._end_s = time.monotonic() + self._read_ms_max / _MS_PER_S
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        error: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None:
+        is_late, self._end_s = self._is_late(), math.inf
+        if is_late and isinstance(error, StorageError):
+            hint = "ask for less, with a lower --limit or without a filter"
+            detail = f"it took more than {self._read_ms_max} ms"
+            path = self._database.path
+            raise StorageError(self._operation, path, hint, detail=detail) from error

@@ -1,0 +1,1 @@
+"""Reports, lists and changes as text for a terminal, and as JSON documents."""
