@@ -101,5 +101,13 @@ CONFIGURATIONS_MAX: Final = 1_000
 """Configurations of one class whose states' names are kept together."""
 OUTLINES_MAX: Final = 1_000
 """Classes and configurations of which one machine keeps the JSON that their charts share."""
+LAB_PATIENCE_S: Final = 5.0
+"""How long a test waits for runs to come to rest before it says what goes on."""
+LAB_ALARMS_MAX: Final = 100_000
+"""After so many alarms in one turn of a test's clock, timers are set without end."""
+LAB_LIVES_MAX: Final = 10_000
+"""As often a chart is restarted behind one act before its macrosteps count as endless."""
+SUBSCRIPTION_SLICE_S: Final = 0.005
+"""After so long a callback's backlog lets the loop have a turn."""
 SUBSCRIPTION_HELD_MAX: Final = 1_000
 """Occurrences that a listener of a host may be behind before it loses the oldest."""

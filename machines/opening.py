@@ -37,6 +37,7 @@ from machines.telemetry import Dispatcher
 from snapshots.clock import SystemClock
 from snapshots.errors import RunNotFoundError
 from snapshots.identifiers import check_run_id
+from snapshots.storage.nesting import OpenTransactionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
@@ -155,14 +156,18 @@ class InlineWorker:
         raise error
 
     def saved(self, run: Run) -> None:
-        """Pass on what the save made true; timers are looked at when the run is next opened."""
-        if self.told.hears:
+        """Pass on what the save made true; timers are looked at when the run is next opened.
+
+        Nothing is told of a save within a storage's transaction: that may be taken back.
+        """
+        if self.told.hears and not run.store.is_lent:
             self.told.saved(run)
 
     def ended(self, run: Run) -> None:
         """Forget its work."""
         self._calls.clear()
-        self.told.ended(run)
+        if not run.store.is_lent:
+            self.told.ended(run)
 
     def lost(self, run: Run, error: Exception) -> None:
         """Raise what kept the charts from being built anew: the row is as it was saved last."""
@@ -225,9 +230,13 @@ def open_run(
     A run that reached its end can be looked at. Raises HostLockedError while a host holds the file
     (send to the host), NeedsLoopError for a chart with coroutines, UnknownMachineError for a run of
     another machine, RunFinishedError for one that ended otherwise, UnsettledEffectError while a
-    call may be under way elsewhere, DriftError, MigrationRefusedError, DecodeError; and, from
-    `send`, RevisionConflictError if another process saved the run.
+    call may be under way elsewhere, DriftError, MigrationRefusedError, DecodeError,
+    OpenTransactionError inside a block of `store.transaction()`; and, from `send`,
+    RevisionConflictError if another process saved the run.
     """
+    if store.in_transaction and not store.is_lent:
+        # Its calls would leave before the row that says so is on disk.
+        raise OpenTransactionError(run_id, store.path)
     machine = Machine.of(chart)
     state = coroutine_invoked(machine.chart)
     if state is not None:

@@ -245,7 +245,7 @@ class RunNotFoundError(NotFoundError):
         self.path = path
         super().__init__(
             f"run {run_id!r} is not in {path!r}: expected the id of a stored run or a prefix"
-            " of it; list the runs, a finished one is deleted after a week"
+            " of it; `snapshots runs` lists them, one that has ended is deleted after a week"
         )
 
 

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.main import get_command
 
-from snapshots.inspection.cli import entry_points as cli_commands
 from snapshots.inspection.cli.app import app
-from snapshots.inspection.cli.entry_points import GROUP, Commands
+from snapshots.inspection.cli.entry_points import GROUP, Commands, load
 from snapshots.inspection.cli.options import EXIT_CODES
 from snapshots.inspection.text.screen import PROGRAM
 
@@ -67,7 +66,7 @@ def all_commands() -> Iterator[tuple[str, Any]]:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     for name, value in sorted(settings["project"]["entry-points"][GROUP].items()):
         entry = EntryPoint(name=name, value=value, group=GROUP)
-        yield name, cli_commands.load(entry)
+        yield name, load(entry)
 
 
 def section(name: str, command: Any) -> str:

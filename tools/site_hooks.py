@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import posixpath
 import re
-from pathlib import Path
 from typing import Any
 
 # What a fence says to the tests: whether it runs, and how it ends.
@@ -13,29 +12,9 @@ _LINK = re.compile(r"\[([^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*)\]\(([^)\s]+)\)")
 _FENCED = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
 
 
-def on_config(config: Any) -> Any:
-    """Leave out of the navigation what is not written yet."""
-    config["nav"] = present(config["nav"], Path(config["docs_dir"]))
-    return config
-
-
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Take off the fences their marks for the tests, and the links that the site cannot follow."""
     return _MARK.sub(r"\1", inward(markdown, posixpath.dirname(page.file.src_uri)))
-
-
-def present(nav: list[Any], folder: Path) -> list[Any]:
-    """Return the entries of a navigation whose pages are there, and sections that are not empty."""
-    kept: list[Any] = []
-    for entry in nav:
-        ((title, target),) = entry.items()
-        if isinstance(target, list):
-            target = present(target, folder)
-            if target:
-                kept.append({title: target})
-        elif (folder / target).is_file():
-            kept.append(entry)
-    return kept
 
 
 def inward(markdown: str, folder: str) -> str:

@@ -17,7 +17,15 @@ from machines.migrations import chain, route
 from machines.recovery.decision import drifted
 from snapshots.clock import SystemClock
 from snapshots.inspection.cli.completing import complete_run
-from snapshots.inspection.cli.options import EXIT_NO, EXIT_OK, AsJson, opened
+from snapshots.inspection.cli.options import (
+    EXIT_NO,
+    EXIT_OK,
+    AsJson,
+    File,
+    Run,
+    opened,
+    require_run,
+)
 from snapshots.inspection.limits import REASON_CHARS_MAX
 from snapshots.inspection.printable import visible
 from snapshots.inspection.reports.differences import differences
@@ -35,14 +43,7 @@ _MACHINES: Final = "--machines"
 
 
 def diff(
-    run: Annotated[
-        str,
-        typer.Argument(
-            metavar="RUN",
-            help="Id of a run, or the beginning of only one.",
-            autocompletion=complete_run,
-        ),
-    ],
+    run: Run,
     other: Annotated[
         str | None,
         typer.Argument(
@@ -52,14 +53,7 @@ def diff(
             autocompletion=complete_run,
         ),
     ] = None,
-    file: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="FILE",
-            help="File of the runs; else $SNAPSHOTS_FILE, else ./state.db.",
-            show_default=False,
-        ),
-    ] = None,
+    file: File = None,
     machines: Annotated[
         str | None,
         typer.Option(
@@ -76,7 +70,9 @@ def diff(
     saved are no differences. As JSON: first, second, equal, differences; with --machines: run,
     machine, stored, today, equal, changes, migration.
     """
-    _require_named(run, other)
+    require_run(run)
+    if other is not None:
+        require_run(other)
     if machines is not None:
         if file is not None:
             message = f"{_MACHINES} compares one run with code: give RUN, and FILE behind it"
@@ -86,12 +82,6 @@ def diff(
         message = f"give a second RUN, or {_MACHINES} to compare the run with code"
         raise typer.BadParameter(message)
     return _with_run(run, other, file, as_json=as_json)
-
-
-def _require_named(run: str, other: str | None) -> None:
-    if not run or other == "":
-        message = "RUN is empty"
-        raise typer.BadParameter(message)
 
 
 def _with_run(run: str, other: str, file: Path | None, *, as_json: bool) -> int:

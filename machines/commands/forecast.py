@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from machines.errors import MachinesError, UnknownMachineError
 from machines.recovery.decision import decide
@@ -11,6 +11,7 @@ from machines.recovery.migrating import migrate
 from machines.run.run import Run
 from snapshots.clock import SystemClock
 from snapshots.errors import RunNotFoundError, SnapshotsError
+from snapshots.inspection.queries.listing import RunFilter, list_runs
 from snapshots.records import StoredRun
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from snapshots.records import RunHeader, Status
 
 Outlook = Literal["resume", "migrate", "drift", "unresumed", "unknown"]
-ROWS_MAX = 2**63 - 1
+ROWS_MAX: Final = 2**62
+"""More than any file has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +55,8 @@ def forecasts(
     Charts are built as a boot builds them, also those that it would leave waiting; none begins,
     nobody is asked whether the outside world is there, and nothing is written.
     """
-    for header in reversed(stored.headers(status=status, limit=ROWS_MAX)):
+    listed = list_runs(stored, RunFilter(statuses=(status,)), rows_max=ROWS_MAX)
+    for header in reversed(listed.headers):
         try:
             found = stored.find(header.run_id)
         except RunNotFoundError as error:  # an id that is no text cannot be asked for

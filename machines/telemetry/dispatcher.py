@@ -7,10 +7,11 @@ it is passed on behind the save that made it true, or never.
 from __future__ import annotations
 
 import time
+from asyncio import CancelledError
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
 from machines.telemetry.kinds import Occurrence
@@ -30,9 +31,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_NS_PER_MS = 1_000_000
-_NS_PER_S = 1_000_000_000
-SETTLED = ("done", "failed", "unknown")
+_NS_PER_MS: Final = 1_000_000
+_NS_PER_S: Final = 1_000_000_000
+_OUTCOMES: Final = ("done", "failed", "unknown")
 
 
 @dataclass(slots=True)
@@ -117,10 +118,13 @@ class Dispatcher:
             self._guarded(listen, told)
 
     def _guarded(self, listen: Callable[..., T], *said: Any) -> T | None:
-        """Have a listener told; None if it raises, which never hurts a run."""
+        """Have a listener told; None if it raises, which never hurts a run.
+
+        Nothing awaits here, so that a cancellation is one that the listener itself has raised.
+        """
         try:
             return listen(*said)
-        except Exception as error:  # noqa: BLE001 - as said
+        except (Exception, CancelledError) as error:  # noqa: BLE001 - as said
             self._failed(error)
             return None
 
@@ -130,11 +134,11 @@ class Dispatcher:
             yield self._meters.take
         yield self.subscriptions.offer
 
-    def _failed(self, error: Exception) -> None:
+    def _failed(self, error: BaseException) -> None:
         told = self._made("listener.raised", "", "", (), {"reason": _text(error)})
         try:
             self._lines.write(told)
-        except Exception:  # noqa: BLE001 - it is the log that raises, and nobody else is to be told
+        except (Exception, CancelledError):  # noqa: BLE001 - it is the log that raises, and nobody else is to be told
             return
 
     # -- behind saves and transactions ------------------------------------------------------------
@@ -270,9 +274,14 @@ class Dispatcher:
 
     def raised(self, run: Run, event: str, error: BaseException) -> None:
         """Hear that a macrostep raised, and that the run was put back."""
-        if run in self._times:
-            self._times[run].mark_ns = time.perf_counter_ns()
-        self._of(run, "machine.raised", event=event, reason=_said(run.describe(error)))
+        stored, times = run.describe(error), self._times.get(run)
+        if times is not None:
+            begun_ns, times.mark_ns = times.mark_ns, time.perf_counter_ns()
+            if self._spans is not None and begun_ns:
+                data = {"event": event, "ms": (times.mark_ns - begun_ns) / _NS_PER_MS}
+                step = self._made("machine.step", run.run_id, run.machine.name, _active(run), data)
+                self._guarded(self._spans.raised, step, stored)
+        self._of(run, "machine.raised", event=event, reason=_said(stored))
 
     @contextmanager
     def calling(self, run: Run, row: EffectRow) -> Iterator[Called]:
@@ -299,7 +308,7 @@ class Dispatcher:
         """Hear what became of an effect, which the run's next save holds; as `stepping`."""
 
         def tell() -> None:
-            if row.status not in SETTLED:
+            if row.status not in _OUTCOMES:
                 return
             ms = self._times_of(run).calls_ms.pop(row.id, None)
             reason = _said(row.error) if row.error is not None else None

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from machines.telemetry.kinds import EACH, KINDS
 
 if TYPE_CHECKING:
     from machines.telemetry.kinds import Occurrence
 
-IN_DOUBT = "unknown"
+_IN_DOUBT: Final = "unknown"
 
 
 class Lines:
@@ -47,7 +47,7 @@ class Lines:
         extra: dict[str, Any] = {"kind": told.kind, **of_run, **told.data}
         said = [told.kind]
         said += [
-            f"{name.removesuffix('_id')}={_shown(value)}"
+            f"{'run' if name == 'run_id' else name}={_shown(value)}"
             for name, value in (*of_run.items(), *told.data.items())
             if value not in (None, "")
         ]
@@ -56,7 +56,7 @@ class Lines:
 
 def level_of(told: Occurrence) -> int:
     """Return how loud an occurrence is: an effect in doubt is a warning."""
-    if told.data.get("status") == IN_DOUBT and told.kind == "effect.outcome":
+    if told.data.get("status") == _IN_DOUBT and told.kind == "effect.outcome":
         return logging.WARNING
     return KINDS[told.kind].level
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import weakref
 from collections import deque
 from typing import TYPE_CHECKING, Final, Self
 
 from machines.errors import HostOptionError
-from machines.limits import SUBSCRIPTION_HELD_MAX
+from machines.limits import SUBSCRIPTION_HELD_MAX, SUBSCRIPTION_SLICE_S
 from machines.telemetry.kinds import EACH, KINDS, Occurrence
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Subscription:
         held_max: int,
         callback: Callable[[Occurrence], object] | None,
         leave: Callable[[Subscription], None],
-        failed: Callable[[Exception], None],
+        failed: Callable[[BaseException], None],
     ) -> None:
         self.kinds = kinds
         self.lost = 0
@@ -113,8 +114,7 @@ class Subscription:
         self._held.append(told)
         self._news.set()
         if self._callback is not None and not self._is_due:
-            self._is_due = True
-            asyncio.get_running_loop().call_soon(self._call)
+            self._call_soon()
 
     def end(self) -> None:
         """Take no more; what is queued is given to a callback now, to an iterator as it comes."""
@@ -133,22 +133,35 @@ class Subscription:
             return Occurrence(kind=GAP, at_ms=self._held[0].at_ms, data={"lost": lost})
         return self._held.popleft()
 
+    def _call_soon(self) -> None:
+        self._is_due = True
+        asyncio.get_running_loop().call_soon(self._call)
+
     def _call(self) -> None:
-        """Give the callback what is queued; what it raises is its own affair."""
+        """Give the callback what is queued; what it raises is its own affair.
+
+        One that is slow does not have the loop for its whole backlog: others take their turns.
+        """
         self._is_due = False
         if self._callback is None:
             return
+        until_s = time.perf_counter() + SUBSCRIPTION_SLICE_S
         while (told := self._take()) is not None:
             try:
                 self._callback(told)
-            except Exception as error:  # noqa: BLE001 - a listener never hurts a run
+            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - never hurts a run
                 self._failed(error)
+            if self._held and not self._is_over and time.perf_counter() >= until_s:
+                self._call_soon()
+                return
 
 
 class Subscriptions:
     """All that listen to one host. An iterator that nobody holds any more is forgotten."""
 
-    def __init__(self, changed: Callable[[], None], failed: Callable[[Exception], None]) -> None:
+    def __init__(
+        self, changed: Callable[[], None], failed: Callable[[BaseException], None]
+    ) -> None:
         self._iterators: weakref.WeakSet[Subscription] = weakref.WeakSet()
         self._callbacks: set[Subscription] = set()
         self._changed = changed

@@ -14,17 +14,19 @@ if TYPE_CHECKING:
 
 SPANS: Final = {
     "machine.step": "a macrostep, from its begin to its save, which is a span within it; it is "
-    "made when the macrostep is over, within the span of who sent the event",
+    "made when the macrostep is over, within the span of who sent the event; one that raised and "
+    "was put back is in error",
     "snapshot.save": "a save, encoding included",
     "effect.call": "the call of an effect, from where it leaves to where it is back; it is the "
     "current span of the effect's function",
 }
 _NS_PER_MS: Final = 1_000_000
 _TRACER: Final = "tracer"
+_ERROR_TYPE: Final = "error.type"
 
 
 class CallEndedError(Exception):
-    """How a span is told that its call failed: what is stored of the error, and no more."""
+    """How a span is told that its work failed: what is stored of the error, and no more."""
 
 
 class Spans:
@@ -53,6 +55,19 @@ class Spans:
             self._done(save)
         span.end(end_ns)
 
+    def raised(self, step: Occurrence, error: Mapping[str, str]) -> None:
+        """Make the span of a macrostep that raised: it ends now, in error, and saved nothing."""
+        end_ns = step.at_ms * _NS_PER_MS
+        current = self._tracer.start_as_current_span(
+            step.kind,
+            start_time=end_ns - _ns(step),
+            attributes={**_attributes(step), _ERROR_TYPE: error["type"]},
+            end_on_exit=False,
+        )
+        span = current.__enter__()
+        current.__exit__(CallEndedError, CallEndedError(error["message"]), None)
+        span.end(end_ns)
+
     def _done(self, told: Occurrence) -> None:
         end_ns = told.at_ms * _NS_PER_MS
         span = self._tracer.start_span(
@@ -79,7 +94,7 @@ class CallSpan:
         if error is None:
             self._current.__exit__(None, None, None)
             return
-        self._span.set_attribute("error.type", error["type"])
+        self._span.set_attribute(_ERROR_TYPE, error["type"])
         said = CallEndedError(error["message"])
         self._current.__exit__(CallEndedError, said, None)
 

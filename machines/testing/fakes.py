@@ -57,7 +57,10 @@ class Fake:
         return self._then(answer)
 
     def raises(self, error: Exception) -> Self:
-        """Have a call reach the outside, and raise an error."""
+        """Have a call reach the outside, and raise an error; TypeError for what is none."""
+        if not isinstance(error, Exception):
+            message = f"a call raises an exception, such as OSError('down'), and not {error!r}"
+            raise TypeError(message)
 
         async def answer(call: FakeCall) -> Any:
             self.calls.append(call)

@@ -10,16 +10,17 @@ from statemachine import StateChart
 
 from machines.definition import Machine
 from machines.effects import Effect
-from machines.errors import DefinitionError, HostStoppedError
+from machines.errors import DefinitionError
 from machines.host.host import Host
 from machines.host.workshop import Workshop
+from machines.limits import LAB_ALARMS_MAX, LAB_PATIENCE_S
 from machines.names import every_state
 from machines.run.activity import nodes_of
 from machines.run.waiters import hear
 from machines.telemetry import Dispatcher
 from machines.testing.fakes import Fake
 from machines.testing.hands import ManualHands, Waits
-from machines.testing.points import Crashed, Plan
+from machines.testing.points import Crashed, Plan, is_of_a_death
 from snapshots.testing import ManualClock
 
 if TYPE_CHECKING:
@@ -32,11 +33,9 @@ if TYPE_CHECKING:
     from snapshots.ledgers.effects import EffectRow
     from snapshots.storage import Backend
 
-PATIENCE_S: Final = 5.0
 QUIET_TURNS: Final = 20
 SPINS: Final = 50
 NAP_S: Final = 0.001
-ALARMS_MAX: Final = 100_000
 
 
 class Lab:
@@ -100,7 +99,9 @@ class Lab:
         Nothing of it goes on, and nothing more is written, as by SIGKILL; a blocking function in a
         thread alone cannot be stopped. What the test awaits of the host raises Crashed, which
         leaves the host's `async with` block and no more. A block that ends without the crash
-        raises AssertionError.
+        raises AssertionError. A later plan takes the place of an earlier one.
+
+        Raises ValueError for what is no point, and for an n below 1.
         """
         self.plan.set(point, n)
 
@@ -116,13 +117,13 @@ class Lab:
         Raises Crashed if the host has died, AssertionError if something goes on for seconds.
         """
         turns, quiet = 0, 0
-        deadline_s = asyncio.get_running_loop().time() + PATIENCE_S
+        deadline_s = asyncio.get_running_loop().time() + LAB_PATIENCE_S
         while quiet < QUIET_TURNS:
             host = self._living()
             busy = next(host.busy(patient=turns < SPINS), None)
             quiet = 0 if busy else quiet + 1
             if busy and asyncio.get_running_loop().time() > deadline_s:
-                message = f"{busy} is still under way after {PATIENCE_S} s"
+                message = f"{busy} is still under way after {LAB_PATIENCE_S} s"
                 raise AssertionError(message)
             await asyncio.sleep(NAP_S if busy and turns > SPINS else 0)
             turns += 1
@@ -132,10 +133,14 @@ class Lab:
         """Turn the clock by so much, and stop on the way wherever something is due.
 
         Timers fire one after the other, each at its own time, and what they lead to has come to
-        rest before the next one. Raises what `settled` does.
+        rest before the next one. Raises what `settled` does, and ValueError for what is no number
+        of whole milliseconds, 0 or more: time does not go back.
         """
+        if type(ms) is not int or ms < 0:
+            message = f"ms is {ms!r}: the clock is turned by whole milliseconds, forward"
+            raise ValueError(message)
         until_ms = self.clock.now_ms() + ms
-        for _ in range(ALARMS_MAX):
+        for _ in range(LAB_ALARMS_MAX):
             await self.settled()
             due_ms = self._nearest_ms()
             is_last = due_ms is None or due_ms > until_ms
@@ -145,7 +150,7 @@ class Lab:
             if is_last:
                 await self.settled()
                 return
-        message = f"{ALARMS_MAX} alarms within {ms} ms: timers are set without end"
+        message = f"{LAB_ALARMS_MAX} alarms within {ms} ms: timers are set without end"
         raise AssertionError(message)
 
     def _nearest_ms(self) -> int | None:
@@ -188,9 +193,7 @@ class LabHost(Host):
         unmet = self._lab.plan.give_up() if self.crash is None else ""
         if unmet and error is None:
             raise AssertionError(unmet)
-        return self.crash is not None and (
-            error is self.crash or isinstance(error, Crashed | HostStoppedError)
-        )
+        return self.crash is not None and is_of_a_death(error)
 
     def reach(self, at: str) -> None:
         """Be at a point: die, if it is the one."""
@@ -254,6 +257,8 @@ class LabHost(Host):
 
     def _at_point(self, write: Callable[..., Any]) -> Callable[..., Any]:
         def written(*given: Any, **named: Any) -> Any:
+            if self.steps:
+                self.reach("before step")
             self.reach("before save")
             result = write(*given, **named)
             self._has_written = True

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from machines.errors import HostStoppedError
+
 POINTS: Final = {
     "before save": "a run is about to be saved, and is not",
     "after save": "a save is on disk, and nothing that follows has begun",
+    "before step": "a macrostep has run and is about to be saved, and is not",
     "after step": "the save of a macrostep is on disk, and nothing that follows has begun",
     "before call": "it is on disk that a call leaves, and it has not",
     "after call": "a call is back, or has raised, and that is nowhere on disk",
@@ -24,6 +27,13 @@ class Crashed(BaseException):
         self.at = at
 
 
+def is_of_a_death(error: BaseException | None) -> bool:
+    """Whether an error says only that a host has died or is gone, or is a group of such alone."""
+    if isinstance(error, BaseExceptionGroup):
+        return error.split((Crashed, HostStoppedError))[1] is None
+    return isinstance(error, Crashed | HostStoppedError)
+
+
 class Plan:
     """At which point the next host is to die, and how often it passes there before."""
 
@@ -37,8 +47,8 @@ class Plan:
         if at not in POINTS:
             message = f"there is no point {at!r}; there are {', '.join(map(repr, POINTS))}"
             raise ValueError(message)
-        if n < 1:
-            message = f"n is {n}: a point is reached for the first time at the earliest"
+        if type(n) is not int or n < 1:
+            message = f"n is {n!r}: a point is reached for the first time at the earliest"
             raise ValueError(message)
         self._at, self._n, self._left = at, n, n
 

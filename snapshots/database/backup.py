@@ -6,7 +6,7 @@ import errno
 import fcntl
 import os
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -88,6 +88,7 @@ def back_up(
     if os.fspath(path) == places.MEMORY:
         hint = "only a file can be copied; open the store in one"
         raise StorageError(OPERATION, places.MEMORY, hint, detail="it is in memory")
+    places.refuse_part(OPERATION, destination, os.fspath(path))
     with ExitStack() as resources:
         source = open_database(
             path, application_id=application_id, known_schema=known_schema, read_only=True
@@ -261,6 +262,7 @@ def _create(draft: str, destination: str) -> int:
             continue
         # Somebody may have taken it for a leftover before it was locked, and removed it.
         if _lock(descriptor) and _lies_at(descriptor, draft):
+            _remove_journal(draft)
             return descriptor
         os.close(descriptor)
     raise _in_progress(destination)
@@ -280,8 +282,15 @@ def _remove_leftover(draft: str, destination: str) -> None:
 
 
 def _remove(draft: str, descriptor: int) -> None:
+    _remove_journal(draft)
     if _lies_at(descriptor, draft):
         os.unlink(draft)  # noqa: PTH108 - beside open
+
+
+def _remove_journal(draft: str) -> None:
+    """Remove what SQLite leaves beside a draft if a write fails: the next one would get it."""
+    with suppress(FileNotFoundError):
+        os.unlink(f"{draft}-journal")  # noqa: PTH108 - beside open
 
 
 def _lock(descriptor: int) -> bool:

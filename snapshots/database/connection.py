@@ -86,6 +86,11 @@ class Database:
             warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=1)
             self.close()
 
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction of this handle is open."""
+        return self._transaction.is_open
+
     def transaction(self, operation: str, *, sync: bool = False) -> Transaction:
         """Return a context: BEGIN IMMEDIATE, and COMMIT at its end or ROLLBACK on any error.
 

@@ -39,7 +39,7 @@ class TargetExistsError(StorageError):
     def __init__(self, operation: str, path: str, found: str) -> None:
         self.found = found
         hint = "name a file that does not exist yet, or move that one away"
-        detail = f"{found!r} exists"
+        detail = "it exists"
         if found != path:
-            detail = f"{detail}, and would be read as a part of the copy"
+            detail = f"{found!r} exists, and would be read as a part of the copy"
         super().__init__(operation, path, hint, detail=detail)

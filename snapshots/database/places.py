@@ -19,6 +19,8 @@ from snapshots.errors import (
 
 MEMORY: Final = ":memory:"
 _OPEN: Final = "open"
+# What SQLite keeps beside a file, and what a host locks.
+_PARTS: Final = ("-wal", "-shm", "-journal", ".lock")
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 
 # Where locks or shared memory do not reach every machine that may open the file
@@ -103,6 +105,19 @@ def require_file(path: str) -> None:
     if not stat.S_ISREG(mode):
         kind = "a folder" if stat.S_ISDIR(mode) else "no regular file"
         raise StorageError(_OPEN, path, "name a file in it, or another one", detail=f"it is {kind}")
+
+
+def refuse_part(operation: str, target: str | os.PathLike[str], path: str) -> None:
+    """Raise where a copy at `target` would be taken for a part of the file at `path`.
+
+    SQLite plays a log or a journal into the file that it lies beside, or removes it.
+    """
+    own = os.path.realpath(path)
+    folder, name = os.path.split(os.path.abspath(target))  # noqa: PTH100 - on text, as SQLite gets it
+    place = os.path.join(os.path.realpath(folder), name)  # noqa: PTH118 - the same
+    if place in {f"{own}{part}" for part in _PARTS}:
+        detail = f"it would be taken for a part of {own!r}"
+        raise StorageError(operation, place, "name another file", detail=detail)
 
 
 def wal_bytes(path: str) -> int:

@@ -18,6 +18,7 @@ VALUE_CHARS_MAX: Final = 400
 LINE_CHARS_MAX: Final = 2_000
 VALUE_DEPTH_SHOWN_MAX: Final = 24
 LEDGER_ROWS_SHOWN_MAX: Final = 20
+DIFFERENCES_SHOWN_MAX: Final = 200
 # Below this a wrapped last column is harder to read than a line of its own.
 LAST_COLUMN_CHARS_MIN: Final = 24
 
@@ -42,6 +43,8 @@ CONSOLE_WAITING_MAX: Final = 32
 CONSOLE_READ_MS_MAX: Final = 2_000
 CONSOLE_LISTENERS_MAX: Final = 32
 CONSOLE_CONNECTIONS_MAX: Final = 96
+# How long a request takes to arrive: a connection that is only opened holds a place.
+CONSOLE_REQUEST_MS_MAX: Final = 10_000
 CONSOLE_LOOK_MS: Final = 250
 # A browser is told at most so often, and hears at least so often that the line is there.
 CONSOLE_NEWS_MS: Final = 500
@@ -54,6 +57,8 @@ CONSOLE_FIELDS_MAX: Final = 20
 CONSOLE_URL_CHARS_MAX: Final = 4_000
 CONSOLE_TOKEN_CHARS_MIN: Final = 16
 CONSOLE_TOKEN_CHARS_MAX: Final = 400
+CONSOLE_TOKEN_FILE_BYTES_MAX: Final = 4_096
+CONSOLE_HEADERS_BYTES_MAX: Final = 16 * 1024
 # How long a wrong token takes: guesses come one after another.
 CONSOLE_REFUSAL_MS: Final = 200
 CONSOLE_OUTCOME_MS: Final = 3_000

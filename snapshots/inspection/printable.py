@@ -70,3 +70,8 @@ def relative(left_ms: int) -> str:
     if left_ms == 0:
         return "now"
     return f"in {span(left_ms)}" if left_ms > 0 else f"{span(left_ms)} ago"
+
+
+def left(left_ms: int) -> str:
+    """Return how far ahead a timer is, or, where it is negative, by how much it is overdue."""
+    return relative(left_ms) if left_ms >= 0 else f"overdue by {span(left_ms)}"

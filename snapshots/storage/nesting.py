@@ -19,13 +19,13 @@ from typing import Final
 from snapshots.errors import SnapshotsError, StorageBusyError
 
 _BEHIND_IT: Final = (
-    "expected no transaction of a storage on the file's connection, since one that is taken back"
+    "expected no open transaction on the file's connection, since one that is taken back"
     " would take the run back with it; send to runs, and change their ledgers, behind its block"
 )
 
 
 class OpenTransactionError(StorageBusyError):
-    """A run would have been saved inside a storage's transaction; nothing of it was written.
+    """A run would have been saved inside an open transaction; nothing of it was written.
 
     Fields: `operation`, `path`, `hint`; `run_id`.
     """

@@ -190,6 +190,11 @@ class SnapshotStore(Protocol):
         ...
 
     @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction is open on this store's connection, whoever has begun it."""
+        ...
+
+    @property
     def is_lent(self) -> bool:
         """Whether a storage beside the runs has a transaction open on this store's connection.
 

@@ -109,6 +109,11 @@ class SqliteSnapshotStore:
         return self.database.path
 
     @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction is open on the connection; see `SnapshotStore.in_transaction`."""
+        return self.database.in_transaction
+
+    @property
     def term(self) -> int | None:
         """The term that writes carry, None before `take_over`."""
         return self._term

@@ -19,6 +19,8 @@ from machines import Host, Machine, child, effect, gate, timeout
 ORDER = "order-1042"
 PARCEL = "parcel-7"
 PARCEL_DONE = "parcel-6"
+# As long as an id may well be, and nowhere to be broken.
+LONG = "x" * 180
 HOLD_S = 3 * 60 * 60
 
 
@@ -149,6 +151,7 @@ async def serve(path: Path) -> None:
         await host.send(ORDER, "pay")
         for number in range(3):
             await host.start(NewParcel, {}, run_id=f"parcel-{10 + number}")
+        await host.start(NewParcel, {}, run_id=LONG)
         await host.send("parcel-11", "send_out")
         await host.send("parcel-12", "send_out")
         await host.send("parcel-12", "stop")

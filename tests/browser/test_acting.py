@@ -56,6 +56,29 @@ def test_the_chart_lights_up_where_the_run_goes(world: World, tab: Callable[...,
     expect(due).to_contain_text("in 2 h 59 m")
 
 
+def test_a_page_does_not_call_itself_live_when_its_file_cannot_be_read(
+    world: World, tab: Callable[..., Tab]
+) -> None:
+    """It says so, keeps what it shows, and is live again once the file is back."""
+    opened = tab()
+    page, line = opened.page, opened.page.locator("#line")
+    page.goto(f"{world.looking}/run?id={ORDER}")
+    expect(line).to_have_attribute("data-state", "live")
+    away = world.file.rename(world.file.with_suffix(".away"))
+    expect(line).to_contain_text("cannot be read now")
+    expect(page.locator("#chart-root svg")).to_be_visible()
+    lost = tab()
+    lost.page.goto(world.looking)
+    expect(lost.page.get_by_role("heading", level=1)).to_contain_text("cannot be read now")
+    away.rename(world.file)
+    expect(line).to_contain_text("live")
+    expect(lost.page.get_by_role("heading", level=1)).to_have_text("Runs")
+    # That it was refused for a while is what the browser itself notes.
+    for each in (opened, lost):
+        assert all("503" in fault for fault in each.faults)
+        each.faults.clear()
+
+
 def test_what_is_being_typed_is_not_taken_away(world: World, tab: Callable[..., Tab]) -> None:
     """News of other parts of the page comes in around it."""
     page = tab().page

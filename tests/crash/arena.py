@@ -28,6 +28,8 @@ class Contender:
     answers: list[dict[str, Any]] = field(default_factory=list)
     started: list[str] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)
+    waits: bool = False
+    """Whether it has found a file owned by another one, and waits for it."""
 
     def say(self, do: str, file: Path, name: str = "") -> None:
         """Tell it what to do."""
@@ -39,6 +41,8 @@ class Contender:
             match line["at"]:
                 case "started":
                     self.started.append(line["run"])
+                case "waiting":
+                    self.waits = True
                 case "ended":
                     self.ended.append(line["error"])
                 case "done" | "refused":

@@ -21,6 +21,7 @@ from statemachine import State, StateChart
 from machines import Host, effect, gate, open_run
 from machines.demo.lines import listen, tell
 from machines.errors import HostStoppedError, MachinesError
+from machines.lock import FileLock
 from snapshots import open_storage, open_store
 from snapshots.errors import FencedError, SnapshotsError
 from snapshots.storage import Scope
@@ -76,6 +77,7 @@ class Contender:
             "run": self.run,
             "host": self.host,
             "own": self.own,
+            "queue": self.queue,
             "take": self.take,
             "leave": self.leave,
             "pin": self.pin,
@@ -114,6 +116,12 @@ class Contender:
     async def own(self, file: str, name: str) -> dict[str, Any]:
         """Open the file with a host and keep it, busy with a run of that name."""
         return await self._keep(Host(file, CHARTS), name)
+
+    async def queue(self, file: str, name: str) -> dict[str, Any]:
+        """The same of a file that somebody has: it is tried once before, and that is told."""
+        assert not FileLock(file).try_take()
+        tell({"at": "waiting"})
+        return await self.own(file, name)
 
     async def take(self, file: str, name: str) -> dict[str, Any]:
         """The same, whoever has it."""

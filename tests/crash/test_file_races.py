@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -12,7 +12,7 @@ import pytest
 
 from snapshots import SqliteSnapshotStore, limits, open_storage, open_store
 from snapshots.storage.state import StateStore
-from tests.crash.arena import PATIENCE_S, Arena, Contender, arena, runs_of, schema_of
+from tests.crash.arena import LOOK_S, PATIENCE_S, Arena, Contender, arena, runs_of, schema_of
 from tests.crash.contenders import SCOPE
 
 ENTRANCES = ("store", "storage", "run", "host")
@@ -44,6 +44,15 @@ def is_there(file: Path, entrance: str, name: str) -> bool:
         with open_storage(str(file)) as backend:
             return bool(StateStore(backend.keyed, backend.leases, SCOPE).get(name) == name)
     return name in runs_of(file)
+
+
+def until(ring: Arena, holds: Callable[[], bool]) -> None:
+    """Wait for something that the contenders do; all of them are heard meanwhile."""
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < deadline_s, "it does not come about"
+        time.sleep(LOOK_S)
+        ring.hear()
 
 
 # -- making it ------------------------------------------------------------------------------------
@@ -148,8 +157,8 @@ def test_of_hosts_that_wait_for_a_file_one_gets_it_when_its_owner_dies(
     file = tmp_path / "state.db"
     assert first.asked("own", file, "first")["term"] == 1
     for contender in waiting:
-        contender.say("own", file, "next")
-    time.sleep(0.3)
+        contender.say("queue", file, "next")
+    until(ring, lambda: all(contender.waits for contender in waiting))
     first.kill()
     answers = [contender.answer() for contender in waiting]
     (owner,) = [answer for answer in answers if answer["at"] == "done"]
@@ -177,7 +186,8 @@ def test_of_hosts_that_take_over_at_once_the_last_one_owns_the_file_and_no_write
                 answer = contender.answer()
                 assert answer["at"] == "done" or answer["error"] == "FencedError", answer
                 terms += [answer["term"]] if answer["at"] == "done" else []
-        time.sleep(0.2)
+        begun = f"{max(terms):04}-"
+        until(ring, lambda begun=begun: any(run.startswith(begun) for run in runs_of(file)))
     for contender in contenders:
         contender.say("leave", file)
         contender.answer()

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import signal
 import subprocess
 import sys
 import threading
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 from statemachine import State, StateChart, StateMachine
 
-from machines import DefinitionError, Machine, child, effect, gate, timeout
+from machines import DefinitionError, HostStoppedError, Machine, child, effect, gate, timeout
 from machines.testing import (
     POINTS,
     START_MS,
@@ -21,7 +25,9 @@ from machines.testing import (
     ManualClock,
     assert_survives_restarts,
 )
+from machines.testing.survival import DONE_TWICE, KEPT_BESIDE
 from tests.host.charts import Door, Trunk, checkout, waiter
+from tests.host.lab_life import TIMES, Trade, trade
 from tests.host.world import until
 
 
@@ -220,7 +226,7 @@ async def test_what_goes_on_for_ever_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A call that is not faked and never comes back is no reason to wait for ever."""
-    monkeypatch.setattr("machines.testing.lab.PATIENCE_S", 0.05)
+    monkeypatch.setattr("machines.testing.lab.LAB_PATIENCE_S", 0.05)
     held = asyncio.Event()
 
     async def hold() -> None:
@@ -233,6 +239,23 @@ async def test_what_goes_on_for_ever_is_named(
         with pytest.raises(AssertionError, match=r"'paying\.1' of run"):
             await lab.settled()
         held.set()
+
+
+@pytest.mark.parametrize("ms", [-1, 1.5, True, "1"])
+async def test_the_clock_goes_forward_in_whole_milliseconds(lab: Lab, ms: Any) -> None:
+    """Anything else is refused, and the clock stands."""
+    async with lab.host():
+        with pytest.raises(ValueError, match="ms is"):
+            await lab.advance(ms)
+        await lab.advance(0)
+    assert lab.clock.now_ms() == START_MS
+
+
+def test_a_fake_raises_exceptions_alone(lab: Lab) -> None:
+    """A text is refused where it is scripted, instead of in the middle of a run."""
+    wrong: Any = "down"
+    with pytest.raises(TypeError, match="'down'"):
+        lab.fake("charge").raises(wrong)
 
 
 async def test_an_advance_needs_a_host(lab: Lab) -> None:
@@ -252,6 +275,9 @@ async def test_an_advance_needs_a_host(lab: Lab) -> None:
         ("after save", 1, (None, 0, ("cart",))),
         ("before save", 3, ("done", 1, ("review",))),
         ("after save", 3, ("unknown", 0, ("paying",))),
+        ("before step", 1, (None, 0, None)),
+        ("before step", 2, (None, 0, ("cart",))),
+        ("before step", 3, ("done", 1, ("review",))),
         ("after step", 2, ("done", 1, ("review",))),
         ("before call", 1, ("unknown", 0, ("paying",))),
         ("after call", 1, ("unknown", 1, ("paying",))),
@@ -277,6 +303,35 @@ async def test_a_host_dies_where_it_is_told_to(
     assert view.configuration == configuration
     assert [row["status"] for row in view.effects] == ([status] if status else [])
     assert len(fake.calls) == calls
+
+
+async def test_a_death_leaves_the_bytes_that_sigkill_leaves(tmp_path: Path) -> None:
+    """At each point, of two runs with parts, calls and timers: the same rows, to the byte."""
+    killed, let_go = tmp_path / "killed", tmp_path / "let-go"
+    killed.mkdir()
+    let_go.mkdir()
+    child = [sys.executable, "-m", "tests.host.lab_life", str(killed)]
+    told = await asyncio.to_thread(subprocess.check_output, child, text=True)
+    ends = dict(line.split() for line in told.splitlines())
+    assert set(ends.values()) == {str(-signal.SIGKILL)}
+    for point in POINTS:
+        for n in TIMES:
+            name = f"{point.replace(' ', '-')}-{n}.db"
+            await trade(Lab(let_go / name, [Trade]), point, n)
+            assert rows(let_go / name) == rows(killed / name), name
+            del ends[name]
+    assert ends == {}
+
+
+def rows(file: Path) -> list[object]:
+    """Return all that a file of runs holds, but for who holds it."""
+    with closing(apsw.Connection(str(file))) as connection:
+        return [
+            *connection.execute("select * from runs order by id"),
+            *connection.execute("select * from shapes order by digest"),
+            *connection.execute("select * from mailbox"),
+            *connection.execute("select term from owner"),
+        ]
 
 
 async def test_a_fake_can_be_where_the_host_dies(lab: Lab) -> None:
@@ -315,6 +370,43 @@ async def test_who_waits_is_told_of_the_death(tmp_path: Path) -> None:
             await host.send(run, "go")
     async with lab.host() as host:
         assert (await host.read(run)).configuration == ("calm",)
+
+
+async def test_a_group_of_tasks_may_be_where_it_is_told(tmp_path: Path) -> None:
+    """A TaskGroup says it as a group, which leaves the block too, unless it says anything else."""
+
+    async def fail() -> None:
+        raise KeyError
+
+    async def start_two(lab: Lab, *others: Any) -> None:
+        lab.crash_at("after save")
+        async with lab.host() as host, asyncio.TaskGroup() as tasks:
+            for work in (host.start(Door), host.start(Door), *others):
+                tasks.create_task(work)
+
+    await start_two(Lab(tmp_path / "state.db", [Door]))
+    with pytest.RaisesGroup(Crashed, HostStoppedError, KeyError):
+        await start_two(Lab(tmp_path / "other.db", [Door]), fail())
+
+
+async def test_two_labs_die_each_for_itself(tmp_path: Path) -> None:
+    """The death of one leaves its own block, whichever block is within which."""
+    outer, inner = (Lab(tmp_path / f"{name}.db", [Door]) for name in ("outer", "inner"))
+    seen: list[str] = []
+    async with outer.host() as host:
+        run = await host.start(Door)
+        inner.crash_at("after save")
+        async with inner.host() as other:
+            await other.start(Door)
+            seen.append("no")
+        await host.send(run, "push")
+        outer.crash_at("after save")
+        async with inner.host():
+            await host.send(run, "pull")
+        seen.append("no")
+    async with outer.host() as host:
+        assert (await host.read(run)).configuration == ("shut",)
+    assert seen == []
 
 
 async def test_the_dead_do_nothing_more(lab: Lab) -> None:
@@ -392,9 +484,11 @@ def test_points_are_named(lab: Lab) -> None:
     """What is none is refused with the list of them."""
     with pytest.raises(ValueError, match="before call"):
         lab.crash_at("save")
-    with pytest.raises(ValueError, match="n is 0"):
-        lab.crash_at("after save", 0)
-    assert len(POINTS) == 7
+    wrong: Any
+    for wrong in (0, -1, 1.5, True, "1"):
+        with pytest.raises(ValueError, match=f"n is {wrong!r}"):
+            lab.crash_at("after save", wrong)
+    assert len(POINTS) == 8
 
 
 # -- restarts -----------------------------------------------------------------------------------
@@ -438,6 +532,75 @@ async def test_a_chart_that_forgets_is_found() -> None:
 
     with pytest.raises(AssertionError, match="behind 'note' the run's context"):
         await assert_survives_restarts(Forgetful, ["note", "note", "note"])
+
+
+async def test_what_a_constructor_makes_anew_is_named() -> None:
+    """What a constructor makes anew counts from its beginning after a restart."""
+
+    class Counting(StateMachine):
+        calm = State(initial=True)
+        over = State(final=True)
+        note = calm.to.itself(internal=True, on="count")
+        finish = calm.to(over)
+
+        def __init__(self, *given: Any, **named: Any) -> None:
+            self.numbers = itertools.count()
+            super().__init__(*given, **named)
+
+        def count(self) -> None:
+            self.model.seen = next(self.numbers)
+
+    chart = Machine(Counting, transient=("numbers",))
+    with pytest.raises(AssertionError, match="a restart shows: behind 'note'") as found:
+        await assert_survives_restarts(chart, ["note", "note"])
+    assert KEPT_BESIDE in str(found.value)
+
+
+async def test_a_callback_that_calls_the_outside_is_found() -> None:
+    """The process dies before the save, the macrostep is run again, and so is the call."""
+    posted: list[str] = []
+
+    class Hasty(StateMachine):
+        calm = State(initial=True)
+        over = State(final=True)
+        post = calm.to.itself(internal=True, on="call")
+        finish = calm.to(over)
+
+        def call(self) -> None:
+            posted.append("post")
+            self.model.ticket = f"T-{len(posted)}"
+
+    with pytest.raises(AssertionError, match=r"'T-2'.* if it dies before each save") as found:
+        await assert_survives_restarts(Hasty, ["post"], prepare=lambda _: posted.clear())
+    assert DONE_TWICE in str(found.value)
+
+
+async def test_a_chart_that_comes_out_otherwise_each_time_is_told_so() -> None:
+    """Nothing can be said of its restarts, and they are not blamed."""
+    drawn = itertools.count()
+
+    class Chance(StateMachine):
+        calm = State(initial=True)
+        over = State(final=True)
+        draw = calm.to.itself(internal=True, on="choose")
+        finish = calm.to(over)
+
+        def choose(self) -> None:
+            self.model.drawn = next(drawn)
+
+    with pytest.raises(AssertionError, match="two runs without any restart differ") as found:
+        await assert_survives_restarts(Chance, ["draw"])
+    assert "random numbers" in str(found.value)
+    assert "a restart shows" not in str(found.value)
+
+
+@pytest.mark.parametrize(
+    "acts", ["push", ["push", -1], [True], [("push",)], [("push", 7)], [""], [None], [1.5]]
+)
+async def test_what_is_no_act_is_refused(acts: Any) -> None:
+    """Before anything is run: each letter of a word would be an event that nothing takes."""
+    with pytest.raises(ValueError, match="act"):
+        await assert_survives_restarts(Door, acts)
 
 
 async def test_a_start_that_raises_is_no_survival() -> None:

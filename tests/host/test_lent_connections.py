@@ -172,3 +172,18 @@ def test_a_keyed_write_and_the_first_save_of_an_open_run_are_one_transaction(wor
                 assert door.current_state_value == "shut"
         assert storage.keyed.exists(SCOPE, "key")
     assert world.configuration("a") == ["shut"]
+
+
+def test_no_run_is_opened_inside_a_transaction_of_its_store(world: World) -> None:
+    """Its calls would leave before the row that says so is on disk; behind the block it opens."""
+    with open_store(world.path, clock=world.clock) as store:
+        with (
+            store.transaction(),
+            pytest.raises(OpenTransactionError) as caught,
+            open_run(store, Door, "door", clock=world.clock),
+        ):
+            raise AssertionError
+        assert caught.value.run_id == "door"
+        assert not store.headers()
+        with open_run(store, Door, "door", clock=world.clock):
+            assert store.load("door").header.status == "live"

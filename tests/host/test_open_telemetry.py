@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from typing import Any
@@ -242,7 +243,33 @@ async def test_each_attempt_is_a_span(world: World, outside: Outside, seen: Obse
     assert {span.name for span in seen.exporter.get_finished_spans()} == SPANS.keys()
 
 
-async def test_a_meter_and_a_tracer_that_raise_hurt_no_run(world: World, outside: Outside) -> None:
+async def test_a_macrostep_that_raises_is_a_span_in_error(world: World, seen: Observatory) -> None:
+    """Nothing of it is saved; the span says what the sender was told, within the sender's own."""
+    async with world.host(Strict, tracer=seen.tracer) as host:
+        run = await host.start(Strict)
+        seen.exporter.clear()
+        within = seen.tracer.start_as_current_span("request")
+        with within as request, pytest.raises(ValueError, match="smashed"):
+            await host.send(run, "smash")
+    [step] = seen.spans("machine.step")
+    assert seen.spans("snapshot.save") == []
+    assert step.status.status_code is StatusCode.ERROR
+    assert step.attributes is not None
+    assert step.attributes["event"] == "smash"
+    assert step.attributes["error.type"] == "ValueError"
+    assert step.attributes["run"] == run
+    assert step.parent is not None
+    assert step.parent.span_id == request.get_span_context().span_id
+    assert step.start_time is not None
+    assert step.end_time is not None
+    assert step.start_time <= step.end_time
+    assert trace.get_current_span() is trace.INVALID_SPAN
+
+
+@pytest.mark.parametrize("error", [RuntimeError, asyncio.CancelledError])
+async def test_a_meter_and_a_tracer_that_raise_hurt_no_run(
+    world: World, outside: Outside, error: type[BaseException]
+) -> None:
     """What observes a run is not a part of it."""
 
     class Broken:
@@ -251,13 +278,13 @@ async def test_a_meter_and_a_tracer_that_raise_hurt_no_run(world: World, outside
         def __getattr__(self, name: str) -> Any:
             if name.startswith("create_"):
                 return lambda *_, **__: self
-            raise RuntimeError(name)
+            raise error(name)
 
     class Spanless:
         """Raises where a span is asked for."""
 
         def start_span(self, *_: Any, **__: Any) -> Any:
-            raise RuntimeError
+            raise error
 
         start_as_current_span = start_span
 

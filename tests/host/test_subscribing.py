@@ -11,7 +11,7 @@ import pytest
 
 from machines import HostOptionError, HostStoppedError, Occurrence
 from machines.limits import SUBSCRIPTION_HELD_MAX
-from machines.telemetry import KINDS
+from machines.telemetry import KINDS, subscriptions
 from snapshots.errors import StorageError, StorageReadOnlyError
 from tests.host.charts import Door, checkout
 from tests.host.listening import Heard, lines
@@ -141,6 +141,26 @@ async def test_a_callback_loses_the_oldest_too(world: World) -> None:
     ]  # fmt: skip
 
 
+async def test_a_slow_callback_leaves_turns_to_others(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its backlog is given in slices, in its order; as the host closes, all that is left."""
+    monkeypatch.setattr(subscriptions, "SUBSCRIPTION_SLICE_S", 0.0)
+    said: list[str] = []
+    async with world.host(Door) as host:
+        run = await host.start(Door)
+        host.subscribe(lambda told: said.append(told.data["event"]), kinds="machine.step")
+        await host.send(run, "push")
+        await host.send(run, "pull")
+        for _ in range(2):
+            asyncio.get_running_loop().call_soon(said.append, "another")
+            await asyncio.sleep(0)
+        assert said == ["push", "another", "pull", "another"]
+        for event in ("push", "pull", "push"):
+            await host.send(run, event)
+    assert said[4:] == ["push", "pull", "push"]
+
+
 async def test_a_callback_that_raises_hurts_no_run(world: World) -> None:
     """It goes on being called, the others too, and a line says what it raised."""
     heard = Heard()
@@ -160,6 +180,52 @@ async def test_a_callback_that_raises_hurts_no_run(world: World) -> None:
         "ValueError: run.started", "ValueError: run.ended",
     ]  # fmt: skip
     assert world.status(run) == "done"
+
+
+async def test_a_callback_that_raises_a_cancellation_hurts_no_run(world: World) -> None:
+    """The result of a cancelled task raises one: it ends neither the host nor the other listeners.
+
+    The last occurrences are given while the host closes.
+    """
+    heard = Heard()
+
+    def stumble(told: Occurrence) -> None:
+        raise asyncio.CancelledError(told.kind)
+
+    with lines() as log:
+        async with world.host(Door) as host:
+            host.subscribe(stumble, kinds=["run", "host"])
+            host.subscribe(heard, kinds=["run", "host"])
+            run = await host.start(Door)
+            await host.send(run, "remove")
+    assert heard.kinds == ["run.started", "run.ended", "host.stopped"]
+    assert [record.reason for record in log.of("listener.raised")] == [
+        f"CancelledError: {kind}" for kind in heard.kinds
+    ]
+
+
+async def test_a_callback_may_subscribe_and_stop_the_host(world: World) -> None:
+    """Whoever it adds hears what comes later; what was told before the end is given to all."""
+    late, stopping = Heard(), []
+    host = world.host(Door)
+
+    def act(told: Occurrence) -> None:
+        if told.kind == "run.started":
+            host.subscribe(late)
+        if told.kind == "machine.step" and told.data["event"] == "push":
+            stopping.append(asyncio.ensure_future(host.stop()))
+
+    async with host:
+        host.subscribe(act)
+        run = await host.start(Door)
+        await settled()
+        await host.send(run, "push")
+        await settled()
+        await asyncio.gather(*stopping)
+    assert len(stopping) == 1
+    assert late.kinds == ["machine.step", "snapshot.save", "host.stopped"]
+    async with world.host(Door) as after:
+        assert (await after.read(run)).configuration == ("ajar",)
 
 
 async def test_a_log_filter_that_raises_hurts_no_run(world: World) -> None:

@@ -10,8 +10,9 @@ from statemachine import State, StateChart, StateMachine
 
 from machines import Machine, Migration, child, open_run
 from machines.telemetry import KINDS
-from snapshots import open_store
-from snapshots.errors import FencedError, StorageReadOnlyError
+from snapshots import SqliteSnapshotStore, open_storage, open_store
+from snapshots.errors import FencedError, RunNotFoundError, StorageReadOnlyError
+from snapshots.storage import Scope
 from tests.host.charts import Door, Review, Strict, careful, checkout, mailer
 from tests.host.letterbox import Letterbox
 from tests.host.listening import Heard, lines
@@ -305,6 +306,23 @@ async def test_a_run_without_a_host_is_told_too(world: World, outside: Outside) 
         "run.started", "effect.call", "effect.outcome", "run.ended",
     ]  # fmt: skip
     assert log.kinds.count("machine.step") == 3
+
+
+async def test_a_run_that_may_be_taken_back_is_not_told(world: World) -> None:
+    """What `open_run` stores within a storage's transaction is not there before that is over."""
+    scope = Scope(workflow="beside")
+
+    def store_and_fail(store: SqliteSnapshotStore) -> None:
+        with open_storage(store).transaction(scope), open_run(store, Door, "d-1"):
+            assert store.load("d-1").header.status == "live"
+            raise KeyError
+
+    with lines() as log, open_store(world.path) as store:
+        with pytest.raises(KeyError):
+            store_and_fail(store)
+        assert log.kinds == []
+        with pytest.raises(RunNotFoundError):
+            store.load("d-1")
 
 
 # -- order ----------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ EXTRAS_OF = {
     "tests": ("test",),
     "tests/browser": ("test", "browser"),
     "tools": ("test",),
+    "tools/soaking/drawing": ("test", "bench"),
     "bench": ("test",),
     "bench/growth": ("test", "bench"),
 }

@@ -13,7 +13,14 @@ from machines.demo.scenario import Bystanders, Field
 from snapshots.codec import dump
 from snapshots.errors import SnapshotsError
 from snapshots.inspection.queries.files import open_run_file
-from tools.soaking.samples import PINNED_AFTER_S, Sample, Samples, resident_bytes, size_bytes
+from tools.soaking.samples import (
+    PINNED_AFTER_S,
+    Sample,
+    Samples,
+    open_files,
+    resident_bytes,
+    size_bytes,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -119,14 +126,15 @@ class Surroundings(Bystanders):
         return now_s - self._began_s
 
     def _sample(self, now_s: float) -> None:
-        file = self.field.file
+        file, host = self.field.file, self.host
         live, ended = self._rows
         self.measured.samples.append(
             Sample(
                 at_s=self.at_s(now_s),
                 life=self.life,
                 age_s=now_s - self._opened_s,
-                host_bytes=None if self.host is None else resident_bytes(self.host.pid),
+                host_bytes=None if host is None else resident_bytes(host.pid),
+                host_files=None if host is None else open_files(host.pid),
                 file_bytes=size_bytes(file),
                 log_bytes=size_bytes(file.with_name(f"{file.name}-wal")),
                 live=live,

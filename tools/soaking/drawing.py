@@ -18,7 +18,7 @@ DOTS_PER_INCH: Final = 110
 INCHES: Final = (11, 13)
 SHARES: Final = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
 COLUMNS: Final = (
-    *("at_s", "life", "age_s", "host_bytes", "file_bytes", "log_bytes"),
+    *("at_s", "life", "age_s", "host_bytes", "host_files", "file_bytes", "log_bytes"),
     *("live", "ended", "is_pinned"),
 )
 

@@ -21,6 +21,7 @@ from machines.demo.lines import listen, tell
 from snapshots.clock import SystemClock
 from snapshots.errors import RunNotFoundError, SnapshotsError
 from snapshots.inspection.queries.files import RunFile, open_run_file
+from snapshots.inspection.queries.listing import list_runs
 from snapshots.inspection.reports.reading import read_report
 
 LOOK_S: Final = 0.25
@@ -35,7 +36,7 @@ def look(file: RunFile, dice: random.Random) -> None:
     """List runs and show some of them, live ones and others, and say how many there are."""
     began_s = time.monotonic()
     counts = file.counts()
-    listed = file.headers(status=None, limit=LISTED)
+    listed = list_runs(file, rows_max=LISTED).headers
     for header in dice.sample(listed, min(SHOWN, len(listed))):
         try:
             found = file.find(header.run_id)

@@ -27,6 +27,8 @@ RESIDENT: Final = "VmRSS:"
 KIB: Final = 1_024
 
 MEMORY: Final = Allowance(share=0.05, amount=2.0)
+FILES: Final = Allowance(share=0.0, amount=4.0)
+"""Copies and calls come and go; what is not closed again adds up, and takes little memory."""
 BIRTHS: Final = Allowance(share=0.05, amount=3.0)
 FILE: Final = Allowance(share=0.15, amount=1.0)
 LOG: Final = Allowance(share=0.25, amount=4.0, free=limits.WAL_BYTES_MAX / MB)
@@ -52,6 +54,8 @@ class Sample:
     life: int
     age_s: float
     host_bytes: int | None
+    host_files: int | None
+    """How many files and sockets the host has open, None while no host has the file."""
     file_bytes: int
     log_bytes: int
     live: int | None
@@ -94,6 +98,14 @@ def resident_bytes(pid: int) -> int | None:
     return None if words is None else int(words[1]) * KIB
 
 
+def open_files(pid: int) -> int | None:
+    """Return how many files and sockets a process has open, None if it is gone."""
+    try:
+        return sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
+    except OSError:
+        return None
+
+
 def size_bytes(path: Path) -> int:
     """Return how long a file is, 0 if there is none."""
     try:
@@ -125,6 +137,7 @@ def to_judge(measured: Samples) -> list[Series]:
     samples = measured.samples
     life = longest_life(samples)
     memory = [(s.at_s, s.host_bytes / MB) for s in life if s.host_bytes is not None]
+    files = [(s.at_s, float(s.host_files)) for s in life if s.host_files is not None]
     file = [(s.at_s, s.file_bytes / MB) for s in samples]
     log = [(s.at_s, s.log_bytes / MB) for s in samples]
     ended = [(s.at_s, float(s.ended)) for s in samples if s.ended is not None]
@@ -136,6 +149,7 @@ def to_judge(measured: Samples) -> list[Series]:
 
     return [
         series("memory of the host, longest life", "MB", memory, MEMORY),
+        series("files the host has open, same life", "files", files, FILES),
         series("file", "MB", file, FILE),
         series("log, near its crests", "MB", log, LOG, CRESTS),
         series("send, p50 of a window", "ms", measured.latencies(0.5), P50),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING, Final
 
@@ -14,6 +15,7 @@ _MISSING: Final = (
     ' pip install "machine-snapshots[cli]"\n'
 )
 _EXIT_ERROR: Final = 2
+_EXIT_INTERRUPTED: Final = 130
 
 
 def main() -> None:
@@ -21,7 +23,27 @@ def main() -> None:
 
     0 is well, 1 a negative answer, 2 an error, of which one line on stderr says what to do.
     """
-    sys.exit(run(sys.argv[1:]))
+    _open_closed_streams()
+    try:
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:  # while modules are loaded: from then on a command answers it
+        code = _EXIT_INTERRUPTED
+    sys.exit(code)
+
+
+def _open_closed_streams() -> None:
+    """Put the null device where standard streams were closed (`>&-`).
+
+    A file of runs, or a copy of one, would get their number, and then what is printed.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # it gets the lowest number that is free: this one
+        if getattr(sys, name) is None:
+            stream = open(number, "r" if number == 0 else "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - as long as the process
+            setattr(sys, name, stream)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -34,7 +56,3 @@ def run(arguments: Sequence[str]) -> int:
         sys.stderr.write(_MISSING)
         return _EXIT_ERROR
     return call(arguments)
-
-
-if __name__ == "__main__":
-    main()

@@ -84,7 +84,8 @@ def _usage_line(error: Exception, message: str) -> str:
     path = context.command_path if context is not None else PROGRAM
     # A group that is called without a command gives its whole help as the message, or none.
     is_help = not message or "\n" in message
-    what = "a command is missing" if is_help else message.rstrip(".")
+    # The second is what the library that checks values puts before each of ours.
+    what = "a command is missing" if is_help else message.rstrip(".").replace("Value error, ", "")
     return f"{what}; see {path} --help"
 
 

@@ -8,16 +8,11 @@ from typing import Final
 
 from snapshots.errors import SnapshotsError
 from snapshots.inspection.limits import COMPLETION_MS_MAX, COMPLETION_RUNS_MAX
+from snapshots.inspection.queries.browsing import ids_of
 from snapshots.inspection.queries.files import open_run_file
-from snapshots.store.reading import after, is_text, text_of
 
 FILE_VARIABLE: Final = "SNAPSHOTS_FILE"
 FILE_DEFAULT: Final = "state.db"
-
-# In the order of ids, which is that of time: the newest are most often meant.
-COMPLETE: Final = """
-select cast(run_id as blob), cast(machine as blob), status from runs
-where run_id >= ? and run_id < ? order by run_id desc limit ?"""
 
 
 def usual_place() -> Path:
@@ -31,17 +26,18 @@ def complete_run(incomplete: str) -> list[tuple[str, str]]:
     Of the usual file only, since the one that stands behind the id is not typed yet. Nothing is
     said where there is none, and nothing is waited for: a shell asks at each press of a key.
     """
-    if not is_text(incomplete) or not usual_place().is_file():
+    if not usual_place().is_file():
         return []
-    bindings = (incomplete, after(incomplete), COMPLETION_RUNS_MAX)
     try:
         with open_run_file(usual_place(), read_ms_max=COMPLETION_MS_MAX) as file:
-            rows = file.ask("complete a run", COMPLETE, bindings)
+            # The order of ids is that of time: the newest are most often meant.
+            found = ids_of(file, incomplete, rows_max=COMPLETION_RUNS_MAX)
     except (SnapshotsError, OSError):
         return []
     # A shell takes words: what could be more than one, or be obeyed, is left out.
-    ids = ((text_of(run), text_of(machine), status) for run, machine, status in rows)
-    return [(run, f"{status} {machine}") for run, machine, status in ids if _is_word(run + machine)]
+    return [
+        (run, f"{status} {machine}") for run, machine, status in found if _is_word(run + machine)
+    ]
 
 
 def _is_word(text: str) -> bool:

@@ -10,12 +10,12 @@ import typer
 
 from snapshots.errors import ExtraNotInstalledError, StorageError
 from snapshots.inspection.cli.options import EXIT_OK, File, opened, place_of
+from snapshots.inspection.limits import CONSOLE_TOKEN_FILE_BYTES_MAX
 from snapshots.inspection.text.screen import tell, write
 
 PORT_DEFAULT: Final = 8_321
 _PORT_MAX: Final = 65_535
-_EXTRA: Final = frozenset({"starlette", "uvicorn", "jinja2", "markupsafe"})
-_TOKEN_BYTES_MAX: Final = 4_096
+_EXTRA: Final = frozenset({"starlette", "uvicorn", "h11", "jinja2", "markupsafe"})
 
 
 def console(
@@ -70,7 +70,7 @@ def _read_token(path: Path) -> str:
     operation = "read the token"
     try:
         with path.open("rb") as stream:
-            data = stream.read(_TOKEN_BYTES_MAX + 1)
+            data = stream.read(CONSOLE_TOKEN_FILE_BYTES_MAX + 1)
         return data.decode("ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no ASCII"

@@ -9,31 +9,22 @@ from typing import Annotated, Any, Final
 import typer
 
 from snapshots.clock import SystemClock
-from snapshots.database.errors import TargetExistsError
-from snapshots.inspection.cli.completing import complete_run
 from snapshots.inspection.cli.options import (
     EXIT_NO,
     EXIT_OK,
     AsJson,
     File,
+    Run,
     opened,
     place_of,
+    require_run,
 )
+from snapshots.inspection.cli.sinks import FORCE, pour, put
 from snapshots.inspection.copies import forking
-from snapshots.inspection.copies.exporting import export_document, write_file
+from snapshots.inspection.copies.exporting import export_document
 from snapshots.inspection.printable import visible
 from snapshots.inspection.text.documents import written
-from snapshots.inspection.text.screen import tell, write
-
-Run = Annotated[
-    str,
-    typer.Argument(
-        metavar="RUN",
-        help="Id of a run, or the beginning of only one.",
-        autocompletion=complete_run,
-    ),
-]
-_FORCE: Final = "--force"
+from snapshots.inspection.text.screen import write
 
 
 def export(
@@ -42,7 +33,7 @@ def export(
     output: Annotated[
         Path | None, typer.Option("--output", metavar="FILE", help="Write it to a new file.")
     ] = None,
-    force: Annotated[bool, typer.Option(_FORCE, help="Replace the file if it exists.")] = False,
+    force: Annotated[bool, typer.Option(FORCE, help="Replace the file if it exists.")] = False,
     raw: Annotated[
         bool, typer.Option("--raw", help="The bytes of its blob as they are, and nothing else.")
     ] = False,
@@ -53,58 +44,34 @@ def export(
     format, exported_ms, run, row, unreadable, blob, shape, mail. Exit code 1 says that the blob
     cannot be read, and is in the document as bytes (raw, in base64).
     """
-    _require(run)
+    require_run(run)
     _require_sink(output, is_raw=raw, is_forced=force)
     with opened(file) as stored:
         found = stored.find(run)
     if raw:
-        return _put(found.blob, file, output, is_forced=force)
+        _put(found.blob, file, output, is_forced=force)
+        return EXIT_OK
     document = export_document(found, now_ms=SystemClock().now_ms())
     data = written(document).encode()
     code = EXIT_OK if document["unreadable"] is None else EXIT_NO
-    return _put(data, file, output, is_forced=force) or code
-
-
-def _require(run: str) -> None:
-    if not run:
-        message = "RUN is empty"
-        raise typer.BadParameter(message)
+    _put(data, file, output, is_forced=force)
+    return code
 
 
 def _require_sink(output: Path | None, *, is_raw: bool, is_forced: bool) -> None:
     if output is None and is_forced:
-        message = f"{_FORCE} is for --output"
+        message = f"{FORCE} is for --output"
         raise typer.BadParameter(message)
     if output is None and is_raw and sys.stdout.isatty():
         message = "--raw writes bytes as they are, which no terminal should get: give --output"
         raise typer.BadParameter(message)
 
 
-def _put(data: bytes, file: Path | None, output: Path | None, *, is_forced: bool) -> int:
+def _put(data: bytes, file: Path | None, output: Path | None, *, is_forced: bool) -> None:
     if output is None:
-        sys.stdout.flush()
-        _pour(data)
-        return EXIT_OK
-    try:
-        place = write_file(output, data, beside=place_of(file), is_forced=is_forced)
-    except TargetExistsError as error:
-        tell(f"{error}, or give {_FORCE}")
-        raise typer.Exit(2) from error
-    tell(f"{place!r}: {len(data)} bytes")
-    return EXIT_OK
-
-
-def _pour(data: bytes) -> None:
-    """Write bytes to stdout; a reader that has closed its end has seen what it wanted."""
-    sink: Any = getattr(sys.stdout, "buffer", None)
-    if sink is None:  # a stream of text only, in a test or another program
-        write(data.decode("utf-8", "backslashreplace"), sys.stdout)
-        return
-    try:
-        sink.write(data)
-        sink.flush()
-    except BrokenPipeError:
-        write("", sys.stdout)
+        pour(data)
+    else:
+        put(output, data, beside=place_of(file), is_forced=is_forced)
 
 
 def fork(
@@ -123,7 +90,7 @@ def fork(
     exist. As JSON: path, run, source_run, status, in_doubt, ended, not_begun, timers_held,
     events_held, approvals, mail_left.
     """
-    _require(run)
+    require_run(run)
     made = forking.fork(place_of(file), run, target, run_id=new_id)
     if as_json:
         write(written(_document(made)), sys.stdout)

@@ -9,10 +9,12 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
+from snapshots.inspection.cli.options import EXIT_ERROR
 from snapshots.inspection.text.screen import tell
 
 GROUP: Final = "snapshots.commands"
-EXIT_ERROR: Final = 2
+SENTENCE_CHARS_MAX: Final = 300
+"""Beyond it a command's line in the list of all is cut: that of another package, at most."""
 
 
 def entries() -> dict[str, metadata.EntryPoint]:
@@ -40,6 +42,17 @@ class Commands(TyperGroup):
         """Return the names of all commands, those of this package first."""
         own = super().list_commands(ctx)
         return [*own, *sorted(name for name in entries() if name not in own)]
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write each command with the whole first sentence of its help, which is never cut."""
+        commands = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
+        rows = [
+            (name, command.get_short_help_str(SENTENCE_CHARS_MAX))
+            for name, command in commands
+            if not command.hidden
+        ]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command by its name, loading it if it is another package's."""

@@ -32,11 +32,12 @@ from snapshots.inspection.limits import (
 )
 from snapshots.inspection.queries.listing import RunFilter
 from snapshots.inspection.queries.surveying import Row, Survey, having_timers, survey, survey_timers
+from snapshots.inspection.reports.derived import address
 from snapshots.inspection.reports.reading import read_report
 from snapshots.inspection.reports.records import EffectReport, RunReport, TimerReport, WaitReport
 from snapshots.inspection.spans import span_ms
 from snapshots.inspection.text.documents import record_document, written
-from snapshots.inspection.text.ledgers import address, effects_text, gates_text, timers_text
+from snapshots.inspection.text.ledgers import effects_text, gates_text, timers_text
 from snapshots.inspection.text.screen import Screen, rendered, screen_of, tell, write
 
 if TYPE_CHECKING:

@@ -14,12 +14,12 @@ import typer
 from snapshots.codec import dump, load
 from snapshots.database import patiently
 from snapshots.errors import DecodeError, StorageError
-from snapshots.inspection.cli.completing import complete_run
 from snapshots.inspection.cli.options import (
     EXIT_NO,
     EXIT_OK,
     AsJson,
     File,
+    Run,
     opened,
     place_of,
 )
@@ -36,14 +36,6 @@ if TYPE_CHECKING:
 
     from snapshots.inspection.queries.files import FoundRun
 
-Run = Annotated[
-    str,
-    typer.Argument(
-        metavar="RUN",
-        help="Id of a run, or the beginning of only one.",
-        autocompletion=complete_run,
-    ),
-]
 Event = Annotated[str, typer.Argument(metavar="EVENT", help="Name of the event.")]
 Data = Annotated[
     str | None, typer.Option("--data", metavar="JSON", help="Its data: an object of values.")
@@ -52,6 +44,7 @@ Delivery = Annotated[
     str | None,
     typer.Option("--delivery", metavar="ID", help="Your id for it: a repeat is not run again."),
 ]
+_EXAMPLE: Final = '{"amount": 12}'
 Wait = Annotated[
     float,
     typer.Option(
@@ -87,7 +80,10 @@ def send(
     that it was refused.
     """
     content = {"event": _given("EVENT", event), "data": _object("--data", data)}
-    return _hand_in(_Order("send", content, file, wait, as_json, delivery), run)
+    order = _Order(
+        kind="send", content=content, file=file, wait_s=wait, as_json=as_json, delivery=delivery
+    )
+    return _hand_in(order, run)
 
 
 def answer(
@@ -107,7 +103,15 @@ def answer(
     """
     named = {"gate": _given("GATE", gate), "event": _given("EVENT", event)}
     content = {**named, "data": _object("--data", data)}
-    return _hand_in(_Order("answer", content, file, wait, as_json, delivery), run)
+    order = _Order(
+        kind="answer",
+        content=content,
+        file=file,
+        wait_s=wait,
+        as_json=as_json,
+        delivery=delivery,
+    )
+    return _hand_in(order, run)
 
 
 def resolve(
@@ -136,12 +140,13 @@ def resolve(
         raise typer.BadParameter(message)
     content: dict[str, Any] = {"effect": _given("EFFECT", effect)}
     if done is not None:
-        content["done"] = _json("--done", done)
+        content["done"] = _json("--done", done, '"a text"')
     elif failed is not None:
         content["failed"] = _given("--failed", failed)
     else:
         content["again"] = True
-    return _hand_in(_Order("resolve", content, file, wait, as_json), run)
+    order = _Order(kind="resolve", content=content, file=file, wait_s=wait, as_json=as_json)
+    return _hand_in(order, run)
 
 
 def cancel(
@@ -156,7 +161,8 @@ def cancel(
 ) -> int:
     """End a live run. Exit codes as for `send`."""
     content = {"reason": None if reason is None else _given("--reason", reason)}
-    return _hand_in(_Order("cancel", content, file, wait, as_json), run)
+    order = _Order(kind="cancel", content=content, file=file, wait_s=wait, as_json=as_json)
+    return _hand_in(order, run)
 
 
 def revive(
@@ -166,7 +172,8 @@ def revive(
 
     Exit codes as for `send`.
     """
-    return _hand_in(_Order("revive", {}, file, wait, as_json), run)
+    order = _Order(kind="revive", content={}, file=file, wait_s=wait, as_json=as_json)
+    return _hand_in(order, run)
 
 
 COMMANDS: Final = (send, answer, resolve, cancel, revive)
@@ -175,7 +182,7 @@ COMMANDS: Final = (send, answer, resolve, cancel, revive)
 # -- what is handed in ------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Order:
     """One call of a command: what it hands in, where, and how long it waits."""
 
@@ -276,18 +283,18 @@ def _given(name: str, text: str) -> str:
     return text
 
 
-def _json(name: str, text: str) -> Any:
+def _json(name: str, text: str, example: str) -> Any:
     try:
         return load(text.encode())
     except (DecodeError, UnicodeEncodeError) as error:
         why = error.reason if isinstance(error, DecodeError) else str(error)
-        message = f"{name} is {why}"
+        message = f"{name} is {why}; write it as in '{example}'"
         raise typer.BadParameter(message) from error
 
 
 def _object(name: str, text: str | None) -> dict[str, Any]:
-    value = {} if text is None else _json(name, text)
+    value = {} if text is None else _json(name, text, _EXAMPLE)
     if not isinstance(value, dict):
-        message = f"{name} is no object; give values by name, as in '{{\"amount\": 12}}'"
+        message = f"{name} is no object; give values by name, as in '{_EXAMPLE}'"
         raise typer.BadParameter(message)
     return value

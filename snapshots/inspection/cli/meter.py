@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Final, Self
 
 from snapshots.inspection.limits import METER_MS
-from snapshots.inspection.text.screen import PROGRAM
+from snapshots.inspection.text.screen import PROGRAM, is_dumb
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -23,8 +23,7 @@ class Meter:
 
     def __init__(self, what: str) -> None:
         """Make the meter of one piece of work, which is called `what` in a word or two."""
-        is_dumb = os.environ.get("TERM", "") in {"", "dumb"}
-        self._is_shown = sys.stderr.isatty() and not is_dumb
+        self._is_shown = sys.stderr.isatty() and not is_dumb(os.environ)
         self._what = what
         self._next_s = 0.0
 

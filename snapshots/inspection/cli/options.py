@@ -31,6 +31,14 @@ File = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+Run = Annotated[
+    str,
+    typer.Argument(
+        metavar="RUN",
+        help="Id of a run, or the beginning of only one.",
+        autocompletion=complete_run,
+    ),
+]
 OptionalRun = Annotated[
     str | None,
     typer.Argument(
@@ -54,6 +62,13 @@ def place_of(file: Path | None) -> Path:
     return file or usual_place()
 
 
+def require_run(run: str) -> None:
+    """Refuse an empty RUN, which every id begins with."""
+    if not run:
+        message = "RUN is empty"
+        raise typer.BadParameter(message)
+
+
 def run_and_file(run: str | None, file: Path | None) -> tuple[str | None, Path | None]:
     """Tell a run from a file where a command takes both and either may be left out.
 
@@ -62,9 +77,7 @@ def run_and_file(run: str | None, file: Path | None) -> tuple[str | None, Path |
     """
     if run is None or file is not None:
         return run, file
-    if not run:
-        message = "RUN is empty"
-        raise typer.BadParameter(message)
+    require_run(run)
     with suppress(OSError, ValueError):  # what no path can be is no file
         if "/" in run or Path(run).is_file():
             return None, Path(run)

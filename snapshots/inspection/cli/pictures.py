@@ -5,15 +5,12 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from snapshots.database.errors import TargetExistsError
-from snapshots.inspection.cli.options import EXIT_ERROR
-from snapshots.inspection.copies.exporting import write_file
+from snapshots.inspection.cli.sinks import FORCE, pour, put
 from snapshots.inspection.diagram import to_dot, to_mermaid, to_png, to_svg
-from snapshots.inspection.text.screen import tell, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +18,6 @@ if TYPE_CHECKING:
     from snapshots.inspection.diagram import Picture
 
 STDOUT: Final = "-"
-_FORCE: Final = "--force"
 
 AsSvg = Annotated[
     str | None, typer.Option("--svg", metavar="PICTURE", help="Draw it as SVG to this file.")
@@ -36,7 +32,7 @@ AsMermaid = Annotated[
     str | None,
     typer.Option("--mermaid", metavar="PICTURE", help="Write it as Mermaid to this file."),
 ]
-Forced = Annotated[bool, typer.Option(_FORCE, help="Replace a PICTURE that exists.")]
+Forced = Annotated[bool, typer.Option(FORCE, help="Replace a PICTURE that exists.")]
 
 
 def _svg(picture: Picture) -> bytes:
@@ -103,7 +99,7 @@ def _check(wishes: tuple[Wish, ...], *, is_forced: bool, is_json: bool) -> None:
     elif len(to_stdout) > 1:
         message = f"{' and '.join(to_stdout)} both go to standard output: name a file"
     elif is_forced and not files:
-        message = f"{_FORCE} is for a PICTURE in a file"
+        message = f"{FORCE} is for a PICTURE in a file"
     elif "--png" in to_stdout and sys.stdout.isatty():
         message = "--png writes bytes that no terminal should get: name a file"
     if message:
@@ -114,24 +110,6 @@ def draw_all(picture: Picture, wishes: Sequence[Wish], runs: Path, *, is_forced:
     """Draw all pictures, and only then write the first; `runs` is the file that they are of."""
     for wish, data in [(wish, wish.draw(picture)) for wish in wishes]:
         if wish.place == STDOUT:
-            _pour(data)
-            continue
-        try:
-            place = write_file(Path(wish.place), data, beside=runs, is_forced=is_forced)
-        except TargetExistsError as error:
-            tell(f"{error}, or give {_FORCE}")
-            raise typer.Exit(EXIT_ERROR) from error
-        tell(f"{place!r}: {len(data)} bytes")
-
-
-def _pour(data: bytes) -> None:
-    """Write bytes to standard output; a reader that has closed its end has seen enough."""
-    sink: Any = getattr(sys.stdout, "buffer", None)
-    if sink is None:  # a stream of text only, in a test or another program
-        write(data.decode("utf-8", "backslashreplace"), sys.stdout)
-        return
-    try:
-        sink.write(data)
-        sink.flush()
-    except BrokenPipeError:
-        write("", sys.stdout)
+            pour(data)
+        else:
+            put(Path(wish.place), data, beside=runs, is_forced=is_forced)

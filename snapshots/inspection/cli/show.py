@@ -12,8 +12,16 @@ import typer
 from snapshots.clock import SystemClock
 from snapshots.codec import load
 from snapshots.errors import DecodeError, EncodeError
-from snapshots.inspection.cli.completing import complete_run
-from snapshots.inspection.cli.options import EXIT_NO, EXIT_OK, AsJson, File, opened, place_of
+from snapshots.inspection.cli.options import (
+    EXIT_NO,
+    EXIT_OK,
+    AsJson,
+    File,
+    Run,
+    opened,
+    place_of,
+    require_run,
+)
 from snapshots.inspection.cli.pictures import (
     AsDot,
     AsMermaid,
@@ -37,14 +45,7 @@ if TYPE_CHECKING:
 
 
 def show(
-    run: Annotated[
-        str,
-        typer.Argument(
-            metavar="RUN",
-            help="Id of a run, or the beginning of only one.",
-            autocompletion=complete_run,
-        ),
-    ],
+    run: Run,
     file: File = None,
     *,
     svg: AsSvg = None,
@@ -61,9 +62,7 @@ def show(
 
     Exit code 1 says that only the run's header can be read.
     """
-    if not run:
-        message = "RUN is empty"
-        raise typer.BadParameter(message)
+    require_run(run)
     wishes = wishes_of(svg=svg, png=png, dot=dot, mermaid=mermaid, is_forced=force, is_json=as_json)
     with opened(file) as stored:
         found = stored.find(run)

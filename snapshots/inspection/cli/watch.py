@@ -8,7 +8,7 @@ import sys
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, Protocol
 
 import typer
 from rich.console import Console, Group
@@ -36,7 +36,7 @@ from snapshots.inspection.limits import (
 from snapshots.inspection.queries.following import Change, Follower
 from snapshots.inspection.text.changes import change_document, change_line, watch_table
 from snapshots.inspection.text.documents import written
-from snapshots.inspection.text.screen import Screen, rendered, screen_of, tell, write
+from snapshots.inspection.text.screen import Screen, is_dumb, rendered, screen_of, tell, write
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -166,15 +166,14 @@ def _look(follower: Follower) -> list[Change] | None:
         return None
 
 
-class _Face:
+class _Face(Protocol):
     """Where changes are shown."""
 
     def show(self, changes: Sequence[Change]) -> bool:
         """Show changes, often none; return whether anybody is still there to see them."""
-        raise NotImplementedError
 
 
-class _Lines(_Face):
+class _Lines:
     """A line for each change, of text or of JSON."""
 
     def __init__(self, follower: Follower, *, is_of_one: bool, as_json: bool) -> None:
@@ -200,7 +199,7 @@ class _Lines(_Face):
         return rendered(change_line(change, is_of_one=self._is_of_one), screen)
 
 
-class _Table(_Face):
+class _Table:
     """A table of the runs that changed last, drawn over itself."""
 
     def __init__(self, live: Live, follower: Follower) -> None:
@@ -241,8 +240,7 @@ class _Table(_Face):
 
 
 def _face(follower: Follower, shown: ExitStack, *, is_of_one: bool, as_json: bool) -> _Face:
-    is_dumb = os.environ.get("TERM", "") in {"", "dumb"}
-    if as_json or is_of_one or is_dumb or not sys.stdout.isatty():
+    if as_json or is_of_one or is_dumb(os.environ) or not sys.stdout.isatty():
         return _Lines(follower, is_of_one=is_of_one, as_json=as_json)
     screen = screen_of(sys.stdout, os.environ)
     console = Console(

@@ -21,7 +21,7 @@ from snapshots.errors import (
     StorageError,
 )
 from snapshots.inspection.console.actions import Actions
-from snapshots.inspection.console.errors import ConsoleError, TokenError
+from snapshots.inspection.console.errors import ConsoleError, CrowdedError, TokenError
 from snapshots.inspection.console.guard import Guard
 from snapshots.inspection.console.pages import Pages
 from snapshots.inspection.console.pictures import Drawings
@@ -48,14 +48,18 @@ _STATUSES: Final[tuple[tuple[type[SnapshotsError], int], ...]] = (
     (SchemaError, 503),
     (DecodeError, 422),
 )
+_CROWDED: Final = "Too much at once"
+_NOT_NOW: Final = 503
+_AGAIN_S: Final = 2
+_ASKED: Final = ("GET", "HEAD")
 _TITLES: Final = {
     400: "This cannot be asked",
     403: "Refused",
-    404: "Not there",
+    404: "Nothing is here",
     405: "Refused",
     409: "Refused",
     422: "It cannot be read",
-    503: "Not now",
+    503: "The file cannot be read now",
 }
 
 
@@ -114,7 +118,7 @@ class Console:
             exception_handlers={SnapshotsError: self._told, HTTPException: self._missed},
         )
 
-    async def _told(self, _: Request, error: Exception) -> Response:
+    async def _told(self, request: Request, error: Exception) -> Response:
         """Show what one of our errors says."""
         assert isinstance(error, SnapshotsError), "the only class that this handles"
         status = error.http_status if isinstance(error, ConsoleError) else status_of(error)
@@ -122,12 +126,14 @@ class Console:
         page = self.renderer.page(
             "error.html",
             status=status,
-            title=_TITLES.get(status, "It failed"),
+            title=_CROWDED if isinstance(error, CrowdedError) else _TITLES.get(status, "It failed"),
             message=str(error),
             candidates=candidates,
+            # A file that is missing or locked may be there in a moment; a form is not sent twice.
+            again_s=_AGAIN_S if status == _NOT_NOW and request.method in _ASKED else None,
         )
         if error.retryable:
-            page.headers["retry-after"] = "2"
+            page.headers["retry-after"] = str(_AGAIN_S)
         return page
 
     async def _missed(self, _: Request, error: Exception) -> Response:
@@ -140,6 +146,7 @@ class Console:
             title=_TITLES.get(status, "It failed"),
             message=error.detail,
             candidates=(),
+            again_s=None,
         )
         page.headers.update(error.headers or {})
         return page

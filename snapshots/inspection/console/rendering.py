@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 FOLDER: Final = Path(__file__).parent
+# Of what a gate says to those who answer it, so much stands on its line.
+_NAMED_MAX: Final = 12
+_FAULT: Final = {"type", "message"}
 _CLOCK: Final = slice(11, 19)
 _DAY: Final = slice(0, 10)
 
@@ -45,10 +49,30 @@ def _environment() -> Environment:
         "size": size,
         "readable": readable,
         "query": _query,
+        "told": _told,
+        "fault": _fault,
         "clock": lambda at_ms: moment(at_ms)[_CLOCK],
         "day": lambda at_ms: moment(at_ms)[_DAY],
     }
     return environment
+
+
+def _told(value: object) -> str:
+    """Return a few named values as a person would write them, anything else as it is read."""
+    if not isinstance(value, dict) or not value or "$" in value:
+        return readable(value)
+    named = islice(value.items(), _NAMED_MAX)
+    told = [f"{name}: {part if isinstance(part, str) else readable(part)}" for name, part in named]
+    return ", ".join(told + ["…"] * (len(value) > _NAMED_MAX))
+
+
+def _fault(value: object) -> str:
+    """Return a stored exception as its type and its message."""
+    if isinstance(value, dict) and value.keys() == _FAULT:
+        kind, message = value["type"], value["message"]
+        if isinstance(kind, str) and isinstance(message, str):
+            return f"{kind}: {message}" if message else kind
+    return readable(value)
 
 
 def _query(parameters: Mapping[str, object]) -> Markup:

@@ -8,16 +8,20 @@ from typing import TYPE_CHECKING, Final
 import uvicorn
 
 from snapshots.inspection.console.app import Console
+from snapshots.inspection.console.connections import Connection
 from snapshots.inspection.console.errors import PortTakenError
 from snapshots.inspection.console.guard import ADDRESS
-from snapshots.inspection.limits import CONSOLE_CONNECTIONS_MAX, CONSOLE_GRACE_S
+from snapshots.inspection.limits import (
+    CONSOLE_CONNECTIONS_MAX,
+    CONSOLE_GRACE_S,
+    CONSOLE_HEADERS_BYTES_MAX,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
 _BACKLOG: Final = 64
-_HEADERS_BYTES_MAX: Final = 16 * 1024
 
 
 def serve(path: Path, *, port: int, token: str | None, told: Callable[[str], object]) -> None:
@@ -31,17 +35,19 @@ def serve(path: Path, *, port: int, token: str | None, told: Callable[[str], obj
         config = uvicorn.Config(
             console.app,
             loop="asyncio",
-            http="h11",
+            http=Connection,
             ws="none",
             lifespan="on",
             # Neither addresses nor forms of requests are written anywhere.
             log_config=None,
+            # Who sent a request hears that it is refused; a fault of ours is told here.
+            log_level="error",
             access_log=False,
             server_header=False,
             proxy_headers=False,
             backlog=_BACKLOG,
             limit_concurrency=CONSOLE_CONNECTIONS_MAX,
-            h11_max_incomplete_event_size=_HEADERS_BYTES_MAX,
+            h11_max_incomplete_event_size=CONSOLE_HEADERS_BYTES_MAX,
             timeout_graceful_shutdown=CONSOLE_GRACE_S,
         )
         told(f"http://{ADDRESS}:{listener.getsockname()[1]}/")

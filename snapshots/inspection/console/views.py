@@ -18,9 +18,10 @@ from snapshots.inspection.limits import (
 )
 from snapshots.inspection.queries.browsing import machines_of, newest_shape, search_runs, shape_of
 from snapshots.inspection.queries.listing import RunFilter, list_runs
+from snapshots.inspection.reports.derived import address, moved, saves_of
 from snapshots.inspection.reports.reading import read_report
 from snapshots.inspection.text.documents import run_document, unreadable_document, written
-from snapshots.limits import NO_TIMER_MS, REVISION_FIRST
+from snapshots.limits import NO_TIMER_MS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,13 +30,12 @@ if TYPE_CHECKING:
     from snapshots.inspection.console.pictures import Drawing, Drawings
     from snapshots.inspection.diagram import Picture
     from snapshots.inspection.queries.files import FoundRun, RunFile
-    from snapshots.inspection.reports.records import RunReport, TransitionReport, WaitReport
+    from snapshots.inspection.reports.records import RunReport, TransitionReport
     from snapshots.records import RunHeader, Status
 
 T = TypeVar("T")
 
 _OPEN_EFFECTS: Final = frozenset({"unknown", "calling", "intent"})
-_MAY_BE_IN_DOUBT: Final = frozenset({"unknown", "calling"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ def list_view(file: RunFile, asked: Asked, *, now_ms: int) -> dict[str, Any]:
     older = page.headers[-1].row if page.has_more and not asked.query else None
     return {
         "asked": asked,
-        "rows": [_row(header, now_ms) for header in page.headers],
+        "rows": [_row(header) for header in page.headers],
         "has_more": page.has_more,
         "older": older,
         "counts": file.counts(),
@@ -77,19 +77,13 @@ def list_view(file: RunFile, asked: Asked, *, now_ms: int) -> dict[str, Any]:
     }
 
 
-def _row(header: RunHeader, now_ms: int) -> dict[str, Any]:
+def _row(header: RunHeader) -> dict[str, Any]:
     has_timer = header.status == "live" and header.due_ms != NO_TIMER_MS
     return {
         "header": header,
         "saves": saves_of(header),
         "due_ms": header.due_ms if has_timer else None,
-        "left_ms": header.due_ms - now_ms,
     }
-
-
-def saves_of(header: RunHeader) -> int:
-    """Return how often the row was written."""
-    return header.revision - REVISION_FIRST + 1
 
 
 def run_view(
@@ -129,8 +123,7 @@ def _content(report: RunReport, picture: Picture, drawings: Drawings) -> dict[st
         "picture": picture,
         "doubtful": doubtful,
         "waits": report.waits[:CONSOLE_LEDGER_ROWS_MAX],
-        "address": address_of,
-        "settleable": _MAY_BE_IN_DOUBT,
+        "address": address,
         "effects": _shown_effects(report),
         "trail": [_moved(step) for step in report.trail[::-1][:CONSOLE_LEDGER_ROWS_MAX]],
         "children": report.children[:CONSOLE_LEDGER_ROWS_MAX],
@@ -140,11 +133,8 @@ def _content(report: RunReport, picture: Picture, drawings: Drawings) -> dict[st
 
 def _moved(step: TransitionReport) -> dict[str, Any]:
     """Return a step of the trail with the states that it left and those that it entered."""
-    return {
-        "step": step,
-        "left": [state for state in step.sources if state not in step.targets],
-        "entered": [state for state in step.targets if state not in step.sources],
-    }
+    gone, entered = moved(step)
+    return {"step": step, "left": gone, "entered": entered}
 
 
 def _report(found: FoundRun, now_ms: int) -> RunReport:
@@ -171,12 +161,6 @@ def _shown_effects(report: RunReport) -> tuple[Any, ...]:
     return tuple(waiting[:CONSOLE_LEDGER_ROWS_MAX]) + tuple(settled[::-1][:room])
 
 
-def address_of(wait: WaitReport) -> str:
-    """Return what names an open gate and no other of its run: its key, after its chart's path."""
-    key, below = wait.key or "", f"{wait.node}/" if wait.node else ""
-    return key if key == f"{below}{wait.state}" else f"{below}{key}"
-
-
 def drift_view(file: RunFile, run_id: str, drawings: Drawings, *, now_ms: int) -> dict[str, Any]:
     """Return what the page of a run's drift shows: its shape, and its machine's newest one."""
     found = file.find(run_id)
@@ -195,7 +179,8 @@ def drift_view(file: RunFile, run_id: str, drawings: Drawings, *, now_ms: int) -
         "differences": differences(compared),
         "sides": [
             _drawn_side(replace(one_side(compared, "new"), title=then.title), drawings, "old"),
-            _drawn_side(one_side(compared, "gone"), drawings, "new"),
+            # No run is in it: it has states that this run would be in, and no status.
+            _drawn_side(replace(one_side(compared, "gone"), status=""), drawings, "new"),
         ],
     }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import contextmanager, suppress
 from functools import partial
+from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from snapshots.errors import SnapshotsError
@@ -58,6 +59,8 @@ class Watch:
         self._seen: tuple[object, ...] = ()
         self._heads: dict[str, tuple[int, str] | None] = {}
         self._is_closed = False
+        self._is_readable = True
+        self._hold = Lock()
 
     async def close(self) -> None:
         """End every stream, and the looking; a second time is harmless."""
@@ -69,7 +72,10 @@ class Watch:
             with suppress(asyncio.CancelledError):
                 await self._looking
             self._looking = None
-        file, self._file = self._file, None
+        # A look that is under way goes on in its thread, however its task was ended: it is waited
+        # for, and none that comes later opens anything.
+        with self._hold:
+            file, self._file = self._file, None
         if file is not None:
             file.close()
 
@@ -118,18 +124,41 @@ class Watch:
             run_ids = {each.run_id for each in self._listeners if each.run_id is not None}
             try:
                 changed = await self._reader.work(partial(self._look, run_ids))
-            except SnapshotsError:
-                # A file that cannot be read is no news that a page could show; the next one can.
+            except CrowdedError:
                 continue
+            except SnapshotsError:
+                self._note(is_readable=False)
+                continue
+            self._note(is_readable=True)
             for listener in self._listeners:
                 if changed is not None and (listener.run_id is None or listener.run_id in changed):
                     listener.news.set()
+
+    def _note(self, *, is_readable: bool) -> None:
+        """Tell everybody that the file cannot be read any more, or can be again."""
+        if is_readable != self._is_readable:
+            self._is_readable = is_readable
+            for listener in self._listeners:
+                listener.news.set()
 
     def _look(self, run_ids: set[str]) -> set[str] | None:
         """Return which of the runs have changed, None if nothing in the file has.
 
         A run that was not looked at before counts as changed: its page may be older than this.
         """
+        with self._hold:
+            if self._is_closed:
+                return None
+            try:
+                return self._changed(run_ids)
+            except SnapshotsError:
+                # Whatever is the matter with it, the next look shall not depend on it.
+                file, self._file = self._file, None
+                if file is not None:
+                    file.close()
+                raise
+
+    def _changed(self, run_ids: set[str]) -> set[str] | None:
         identity = identity_of(self._reader.path)
         if self._file is not None and identity != self._identity:
             self._file.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import secrets
 import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -78,7 +79,8 @@ def write_file(target: Path, data: bytes, *, beside: Path, is_forced: bool = Fal
     _refuse_own(place, beside)
     if not is_forced and os.path.lexists(target):
         raise TargetExistsError(OPERATION, place, place)
-    draft = f"{place}.unfinished-export-{os.getpid()}"
+    # By chance, not by the process: one that was killed may have left a file under our number.
+    draft = f"{place}.unfinished-export-{secrets.token_hex(8)}"
     try:
         _put(draft, data)
         try:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from snapshots.clock import SystemClock
 from snapshots.codec import dump, load
 from snapshots.database.errors import TargetExistsError
+from snapshots.database.places import refuse_part
 from snapshots.inspection.copies.disarming import Disarmed, disarm
 from snapshots.inspection.queries.files import open_run_file
 from snapshots.inspection.reports.reading import read_report
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from snapshots.inspection.queries.files import FoundRun
 
 _NO_SHAPE: Final = b"null"
+_OPERATION: Final = "fork"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +59,7 @@ def fork(
     """
     clock = clock or SystemClock()
     refuse_existing(target)
+    refuse_part(_OPERATION, target, os.fspath(path))
     with open_run_file(Path(path)) as stored:
         found = stored.find(run)
     name = found.header.run_id if run_id is None else run_id
@@ -75,8 +78,8 @@ def fork(
 def refuse_existing(target: str | os.PathLike[str]) -> None:
     """Raise TargetExistsError if something lies at a target, before anything is done for it."""
     if os.path.lexists(target):
-        operation, place = "fork", os.fspath(target)
-        raise TargetExistsError(operation, place, place)
+        place = os.fspath(target)
+        raise TargetExistsError(_OPERATION, place, place)
 
 
 def _disarmed(found: FoundRun, run_id: str, now_ms: int) -> tuple[dict[str, Any], Disarmed]:

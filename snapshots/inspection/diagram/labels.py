@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from snapshots.inspection.diagram.picture import Mark, Picture, PictureEdge, PictureState
 
 _SMALL: Final = 9
+_CELLS: Final = 'BORDER="0" CELLBORDER="0" CELLPADDING="3"'
 _LEFT: Final = '<BR ALIGN="LEFT"/>'
 _MARK_COLORS: Final = {"gate": "gate", "timer": "timer", "effect": "effect"}
 _HISTORY: Final = {"history-shallow": "H", "history-deep": "H*"}
@@ -83,10 +84,10 @@ def edge_label(edge: PictureEdge) -> str:
     rows += map(_mark, edge.marks)
     if not rows:
         return ""
-    # The table keeps the text away from the line: markup has no margin of its own.
+    # The table keeps the text away from the line, and its second cell from the border of the state
+    # around it, up to which Graphviz lets a label reach: markup has no margin of its own.
     cell = _rows(rows, is_left=True)[1:-1]
-    table = f'<TABLE BORDER="0" CELLBORDER="0" CELLPADDING="3"><TR><TD>{cell}</TD></TR></TABLE>'
-    return f"<{table}>"
+    return f"<<TABLE {_CELLS}><TR><TD>{cell}</TD><TD></TD></TR></TABLE>>"
 
 
 def edge_title(edge: PictureEdge) -> str:

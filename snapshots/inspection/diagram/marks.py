@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from snapshots.inspection.diagram.picture import Mark
-from snapshots.inspection.printable import moment, relative, span, visible
+from snapshots.inspection.printable import left, moment, visible
 from snapshots.inspection.reports.values import readable
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _effect(invoke: InvokeReport, effect: EffectReport | None) -> Mark:
 
 def _timer(due_ms: int, now_ms: int, event: str | None) -> Mark:
     left_ms = due_ms - now_ms
-    text = relative(left_ms) if left_ms >= 0 else f"overdue by {span(left_ms)}"
+    text = left(left_ms)
     sends = "" if event is None else f", sends {visible(event)}"
     return Mark(
         kind="timer",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
-from xml.etree import ElementTree as ET  # nosec B405
+from xml.etree import ElementTree as ET  # it reads our own drawings alone  # nosec B405
 
 from snapshots.inspection.diagram.dot import PREFIX, drawing_of
+from snapshots.inspection.diagram.metrics import width_of
 from snapshots.inspection.diagram.palette import COLORS, style_sheet
 from snapshots.inspection.diagram.rendering import graphviz
 
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
     from snapshots.inspection.diagram.picture import Picture
 
 _NAMESPACE: Final = "http://www.w3.org/2000/svg"
-_FONTS: Final = "Helvetica, Arial, sans-serif"
+# Those that are as wide as the first, for which there is room, before any other.
+_FONTS: Final = "Helvetica, Arial, 'Liberation Sans', 'Nimbus Sans', Arimo, sans-serif"
 _COLOR_NAMES: Final = {both[0]: name for name, both in COLORS.items()}
 
 
@@ -65,7 +67,7 @@ def _settle(element: ET.Element, titles: Mapping[str, str]) -> None:
         if name is not None:
             classes.append(f"{letter}-{name}")
     if element.tag == "text":
-        element.set("font-family", _FONTS)
+        _fit(element)
     if classes:
         element.set("class", " ".join(classes))
     for child in element.findall(f"{{{_NAMESPACE}}}title"):
@@ -74,3 +76,13 @@ def _settle(element: ET.Element, titles: Mapping[str, str]) -> None:
             element.remove(child)
         else:
             child.text = told
+
+
+def _fit(element: ET.Element) -> None:
+    """Have a text take the room that it was given, whatever font its reader has instead."""
+    element.set("font-family", _FONTS)
+    size, is_bold = float(element.get("font-size", "0")), element.get("font-weight") == "bold"
+    width = width_of(element.text or "", size, is_bold=is_bold)
+    if width:
+        element.set("textLength", f"{width:.1f}")
+        element.set("lengthAdjust", "spacingAndGlyphs")

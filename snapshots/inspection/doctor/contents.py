@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from snapshots.errors import StorageError
 from snapshots.inspection.doctor.findings import Finding, problem, warning, well
 from snapshots.inspection.doctor.limits import FAULTS_MAX, ITEMS_MAX, PATIENCE_MS
 from snapshots.inspection.printable import relative, span, visible
+from snapshots.inspection.queries.files import TooLongError
 from snapshots.store.reading import text_of
 
 if TYPE_CHECKING:
     from snapshots.database import Row
+    from snapshots.errors import StorageError
     from snapshots.inspection.queries.files import RunFile
 
 QUICK: Final = "select quick_check from pragma_quick_check limit ?"
@@ -27,7 +28,6 @@ OVERDUE: Final = """
 select cast(run_id as blob), due_ms from runs indexed by runs_live
 where status = 'live' and due_ms < ? order by due_ms limit ?"""
 
-_LATE: Final = "it took more than"
 _SOUND: Final = [("ok",)]
 _RESTORE: Final = "stop the host, keep a copy of the file and its -wal, and restore a backup"
 
@@ -37,9 +37,7 @@ def pages(stored: RunFile, *, is_deep: bool) -> Finding:
     name, sql = ("integrity check", INTEGRITY) if is_deep else ("quick check", QUICK)
     try:
         rows = stored.ask(name, sql, (FAULTS_MAX,))
-    except StorageError as error:
-        if not is_late(error):
-            raise
+    except TooLongError:
         told = f"SQLite's {name} was given up after a while; what it saw until then was sound"
         return warning("pages", told, "run doctor --deep, which takes as long as it takes")
     if rows != _SOUND:
@@ -125,14 +123,9 @@ def _many(rows: list[Row]) -> str:
     return f"{len(rows)} or more" if len(rows) == ITEMS_MAX else str(len(rows))
 
 
-def is_late(error: StorageError) -> bool:
-    """Whether a question was given up because it took too long."""
-    return error.detail.startswith(_LATE)
-
-
 def unended(check: str, error: StorageError) -> Finding:
     """Return the finding of a check that the file, or its time, did not let end."""
-    if is_late(error):
+    if isinstance(error, TooLongError):
         told = "the question was given up after a while"
         return warning(check, told, "run doctor --deep, which takes as long as it takes")
     return problem(check, visible(error.detail or str(error)), visible(error.hint))

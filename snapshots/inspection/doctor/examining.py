@@ -23,7 +23,7 @@ from snapshots.inspection.doctor.findings import Examination, Finding, problem, 
 from snapshots.inspection.doctor.limits import CHECK_MS_MAX, DEEP_MS_MAX
 from snapshots.inspection.doctor.system import host_lock
 from snapshots.inspection.printable import visible
-from snapshots.inspection.queries.files import RunFile, open_run_file
+from snapshots.inspection.queries.files import RunFile, open_run_file, require_a_file
 from snapshots.schema import APPLICATION_ID
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ def examine(
     Raises a StorageError where there is nothing to look at: no such file, no regular file, or
     one that this user may not read.
     """
+    require_a_file(path)
     place = os.path.realpath(path)
     require_file(place)
     if not os.access(place, os.R_OK):

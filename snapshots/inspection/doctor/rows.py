@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from snapshots.errors import DecodeError, StorageError
-from snapshots.inspection.doctor.contents import is_late
 from snapshots.inspection.doctor.findings import Finding, well
 from snapshots.inspection.doctor.limits import (
     IDS_SLICE_ROWS,
@@ -18,6 +17,8 @@ from snapshots.inspection.doctor.limits import (
 )
 from snapshots.inspection.limits import REASON_CHARS_MAX
 from snapshots.inspection.printable import relative, visible
+from snapshots.inspection.queries.files import TooLongError
+from snapshots.inspection.reports.derived import every_chart
 from snapshots.inspection.reports.reading import read_report
 from snapshots.store.reading import header_of
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from snapshots.inspection.queries.files import RunFile
-    from snapshots.inspection.reports.records import NodeReport, RunReport
+    from snapshots.inspection.reports.records import RunReport
 
 Progress = Callable[[int, int], None]
 
@@ -75,11 +76,10 @@ def look(stored: RunFile, *, is_deep: bool, now_ms: int, progress: Progress) -> 
                 break
             _look_at(stored, row, looked, now_ms)
             progress(looked.read, expected)
+    except TooLongError:
+        looked.is_whole = False
     except StorageError as error:
-        if is_late(error):
-            looked.is_whole = False
-        else:
-            looked.broken_off = error.detail or str(error)
+        looked.broken_off = error.detail or str(error)
     return looked
 
 
@@ -99,15 +99,20 @@ def _look_at(stored: RunFile, row: int, looked: Looked, now_ms: int) -> None:
             return
         header = header_of(found[0])
         report = read_report(header, found[0][-1], None, now_ms=now_ms)
-    except (DecodeError, StorageError) as error:
-        is_ours = isinstance(error, DecodeError) and error.run_id is not None
-        name = visible(str(error.run_id)) if is_ours else f"row {row}"  # type: ignore[union-attr]  # it is a DecodeError then
-        reason = error.reason if isinstance(error, DecodeError) else error.detail or str(error)
-        _note(looked.unreadable, f"{name}: {visible(reason, chars_max=REASON_CHARS_MAX)}")
-        looked.unreadable_count += 1
+    except DecodeError as error:
+        _unreadable(looked, row if error.run_id is None else error.run_id, error.reason)
+        return
+    except StorageError as error:
+        _unreadable(looked, row, error.detail or str(error))
         return
     if header.status == "live":
         _look_into(report, looked, now_ms)
+
+
+def _unreadable(looked: Looked, run: str | int, reason: str) -> None:
+    name = visible(run) if isinstance(run, str) else f"row {run}"
+    _note(looked.unreadable, f"{name}: {visible(reason, chars_max=REASON_CHARS_MAX)}")
+    looked.unreadable_count += 1
 
 
 def _look_into(report: RunReport, looked: Looked, now_ms: int) -> None:
@@ -126,7 +131,7 @@ def _moves(report: RunReport) -> str:
     """Say what a run has to do whose row says that it only waits; empty if that is true."""
     if report.queue:
         return "an event is queued"
-    if any(not invoke.started for node in _nodes(report.root) for invoke in node.invokes):
+    if any(not invoke.started for node in every_chart(report.root) for invoke in node.invokes):
         return "something that a state invokes is to begin"
     if any(effect.status in _OF_THEMSELVES for effect in report.effects):
         return "an effect is under way"
@@ -134,12 +139,6 @@ def _moves(report: RunReport) -> str:
     if due_ms is not None and due_ms < report.header.due_ms:
         return "a timer is due earlier than its row says"
     return ""
-
-
-def _nodes(node: NodeReport) -> Iterator[NodeReport]:
-    yield node
-    for child in node.children:
-        yield from _nodes(child)
 
 
 def _note(items: list[str], item: str) -> None:

@@ -91,7 +91,7 @@ def locks_on(path: str) -> list[Lock] | None:
 
 
 def host_lock(path: str) -> HostLock:
-    """Say whether a host holds a file, without trying to take its lock, which could refuse one."""
+    """Say whether a host holds a file, without trying its lock, which could hold one up."""
     beside = f"{path}{LOCK_SUFFIX}"
     holder, locks = _holder(beside), locks_on(beside)
     if locks is None:

@@ -1,4 +1,4 @@
-"""What the console asks of a file beside lists and runs: ids by prefix, machines, shapes."""
+"""What is asked of a file beside lists and runs: ids by their beginning, machines, shapes."""
 
 from __future__ import annotations
 
@@ -21,6 +21,10 @@ select id, cast(run_id as blob), cast(machine as blob), cast(digest as blob), st
 from runs where run_id >= ?1 and run_id < ?2
   and (?3 is null or machine = ?3) and (?4 is null or status = ?4)
 order by run_id desc limit ?5"""
+
+IDS: Final = """
+select cast(run_id as blob), cast(machine as blob), status from runs
+where run_id >= ? and run_id < ? order by run_id desc limit ?"""
 
 MACHINES: Final = """
 select distinct cast(machine as blob) from shapes order by 1 limit ?"""
@@ -62,6 +66,17 @@ def search_runs(
     bindings = (prefix, after(prefix), machine, status, rows_max + 1)
     headers = [header_of(row) for row in file.ask(_LIST_RUNS, SEARCH, bindings)]
     return RunPage(headers=tuple(headers[:rows_max]), has_more=len(headers) > rows_max)
+
+
+def ids_of(file: RunFile, prefix: str, *, rows_max: int) -> list[tuple[str, str, str]]:
+    """Return the ids that begin with `prefix`, the last of them first, each with what it is of.
+
+    That is a machine and a status. In the order of ids, so that no other row is read.
+    """
+    if not is_text(prefix):
+        return []
+    rows = file.ask(_LIST_RUNS, IDS, (prefix, after(prefix), rows_max))
+    return [(text_of(run), text_of(machine), status) for run, machine, status in rows]
 
 
 def machines_of(file: RunFile, *, rows_max: int) -> list[str]:

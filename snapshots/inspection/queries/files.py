@@ -41,19 +41,6 @@ _MS_PER_S: Final = 1_000
 _HEADER_COLUMNS: Final = 12
 
 # Texts that people chose are cast, so that damaged UTF-8 in one row hides no other.
-LIST: Final = """
-select id, cast(run_id as blob), cast(machine as blob), cast(digest as blob), status,
-  cast(reason as blob), revision, created_ms, updated_ms, ended_ms, due_ms, parked
-from runs where (?1 is null or status = ?1) and (?2 is null or machine = ?2)
-order by id desc limit ?3"""
-
-# `indexed by`: by itself SQLite would walk all rows to find the few that are live.
-LIST_LIVE: Final = """
-select id, cast(run_id as blob), cast(machine as blob), cast(digest as blob), status,
-  cast(reason as blob), revision, created_ms, updated_ms, ended_ms, due_ms, parked
-from runs indexed by runs_live where status = 'live' and (?1 is null or machine = ?1)
-order by id desc limit ?2"""
-
 FIND: Final = """
 select id, cast(run_id as blob) from runs where run_id >= ? and run_id < ?
 order by run_id limit ?"""
@@ -76,6 +63,15 @@ select (select count(*) from runs indexed by runs_live where status = 'live'),
   (select count(*) from runs)"""
 
 _COUNT_TABLES: Final = "select count(*) from sqlite_schema where name = 'runs'"
+
+
+class TooLongError(StorageError):
+    """A question to a file was given up: it took longer than `ms_max`, a field."""
+
+    def __init__(self, operation: str, path: str, ms_max: int) -> None:
+        self.ms_max = ms_max
+        hint = "ask for less, with a lower --limit or without a filter"
+        super().__init__(operation, path, hint, detail=f"it took more than {ms_max} ms")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +99,8 @@ class RunFile:
     """A file of runs, opened to be looked at; `open_run_file` makes it, `close` or `with` ends it.
 
     Each question is one statement that sees one moment of the file, keeps no writer waiting, and
-    is given up after `read_ms_max`: then, and when the file fails, it raises a `StorageError`.
+    is given up after `read_ms_max`, by `TooLongError`. When the file fails, another `StorageError`
+    is raised.
     """
 
     def __init__(
@@ -127,18 +124,6 @@ class RunFile:
     def close(self) -> None:
         """Close the file; a second time is harmless."""
         self._resources.close()
-
-    def headers(
-        self, *, status: str | None = None, machine: str | None = None, limit: int
-    ) -> list[RunHeader]:
-        """Return up to `limit` headers, the newest run first; no blob is read."""
-        if machine is not None and not is_text(machine):
-            return []
-        if status == "live":
-            rows = self._rows("list runs", LIST_LIVE, (machine, limit))
-        else:
-            rows = self._rows("list runs", LIST, (status, machine, limit))
-        return [header_of(row) for row in rows]
 
     def sizes(self) -> StoreStats:
         """Return the sizes of the file and its log."""
@@ -230,7 +215,7 @@ def open_run_file(path: Path, *, read_ms_max: int = READ_MS_MAX) -> RunFile:
         ForeignFileError: it is no file of runs.
         StorageError: another one that says what is in the way.
     """
-    _require_a_file(path)
+    require_a_file(path)
     with ExitStack() as resources:
         is_copy = False
         try:
@@ -246,7 +231,7 @@ def open_run_file(path: Path, *, read_ms_max: int = READ_MS_MAX) -> RunFile:
         return RunFile(database, resources.pop_all(), is_copy=is_copy, read_ms_max=read_ms_max)
 
 
-def _require_a_file(path: Path) -> None:
+def require_a_file(path: Path) -> None:
     """Raise for a path where nothing lies; what else can be wrong, opening it will tell."""
     try:
         path.stat()
@@ -310,7 +295,5 @@ class _Limit:
     ) -> None:
         is_late, self._end_s = self._is_late(), math.inf
         if is_late and isinstance(error, StorageError):
-            hint = "ask for less, with a lower --limit or without a filter"
-            detail = f"it took more than {self._read_ms_max} ms"
             path = self._database.path
-            raise StorageError(self._operation, path, hint, detail=detail) from error
+            raise TooLongError(self._operation, path, self._read_ms_max) from error

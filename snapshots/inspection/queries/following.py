@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Final, Literal
 from snapshots.errors import DecodeError
 from snapshots.inspection.limits import WATCH_READ_RUNS_MAX, WATCH_RUNS_MAX
 from snapshots.inspection.queries.listing import RunFilter, list_runs
+from snapshots.inspection.reports.derived import address, saves_of
 from snapshots.inspection.reports.reading import read_report
-from snapshots.inspection.text.ledgers import address
-from snapshots.limits import REVISION_FIRST
 from snapshots.store.reading import header_of
 
 if TYPE_CHECKING:
@@ -172,7 +171,7 @@ class Follower:
         changes += self._content(old, new) if is_read else ()
         if old is not None and old.status != new.status:
             changes.append(_change(new, "status"))
-        return iter(changes or [_change(new, "saved", count=_saves(new))])
+        return iter(changes or [_change(new, "saved", count=saves_of(new))])
 
     def _content(self, old: RunHeader | None, header: RunHeader) -> Iterator[Change]:
         rows = self._file.ask("read run", CONTENT, (header.row,))
@@ -275,7 +274,3 @@ def _change(
         states=states,
         count=count,
     )
-
-
-def _saves(header: RunHeader) -> int:
-    return header.revision - REVISION_FIRST + 1

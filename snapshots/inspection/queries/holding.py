@@ -1,4 +1,4 @@
-"""Who holds a file: asked of the lock that a host keeps beside it, without taking it."""
+"""Who holds a file: asked of the lock that a host keeps beside it, which is given back at once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ def holder_of(path: Path) -> str | None:
     """Return which host holds the file at `path`, as it said itself; None if none does.
 
     A host keeps an exclusive lock on `<file>.lock` for as long as it lives, and has written its
-    name there. A shared one is asked for and given back at once; nothing is created.
+    name there. A shared one is asked for and given back at once, which a host that begins in
+    that moment waits out; nothing is created.
     """
     try:
         descriptor = os.open(f"{os.path.realpath(path)}.lock", os.O_RDONLY | os.O_CLOEXEC)

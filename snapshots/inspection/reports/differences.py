@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from snapshots.inspection.reports.derived import every_chart
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
@@ -81,7 +83,9 @@ def _parted(part: str, first: Mapping[str, Any], second: Mapping[str, Any]) -> I
 
 
 def _charts(first: RunReport, second: RunReport) -> Iterator[Difference]:
-    one, two = ({chart.path: chart for chart in _all(report.root)} for report in (first, second))
+    one, two = (
+        {chart.path: chart for chart in every_chart(report.root)} for report in (first, second)
+    )
     for path in dict.fromkeys([*one, *two]):
         before, after = one.get(path), two.get(path)
         if before is None or after is None:
@@ -89,12 +93,6 @@ def _charts(first: RunReport, second: RunReport) -> Iterator[Difference]:
             yield _only("charts", path or ROOT, before and name, after and name)
         else:
             yield from _chart(path, before, after)
-
-
-def _all(node: NodeReport) -> Iterator[NodeReport]:
-    yield node
-    for child in node.children:
-        yield from _all(child)
 
 
 def _chart(path: str, first: NodeReport, second: NodeReport) -> Iterator[Difference]:

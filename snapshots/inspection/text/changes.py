@@ -9,7 +9,8 @@ from rich.text import Text
 from snapshots.inspection.limits import REASON_CHARS_MAX
 from snapshots.inspection.printable import moment, relative, visible
 from snapshots.inspection.text.ledgers import EFFECT_WORDS, below_run
-from snapshots.inspection.text.typeset import Cell, ledger
+from snapshots.inspection.text.reports import STATUS_STYLES
+from snapshots.inspection.text.typeset import NOTHING, Cell, ledger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -20,15 +21,7 @@ if TYPE_CHECKING:
     from snapshots.inspection.queries.following import Change, ChangeKind
     from snapshots.inspection.text.screen import Screen
 
-NOTHING: Final = "-"
-_STYLES: Final = {
-    "live": "green",
-    "failed": "red",
-    "error": "bold red",
-    "lost": "yellow",
-    "drifted": "yellow",
-    "unknown": "bold red",
-}
+_STYLES: Final = {**STATUS_STYLES, "unknown": "bold red"}
 
 FIELDS: Final[Mapping[ChangeKind, Mapping[str, str]]] = {
     "now": {"status": "status", "reason": "reason", "states": "states"},

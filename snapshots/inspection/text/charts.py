@@ -10,7 +10,8 @@ from snapshots.inspection.diagram.labels import chart_lines, mark_text, state_li
 from snapshots.inspection.diagram.picture import Picture
 from snapshots.inspection.diagram.tree import to_tree
 from snapshots.inspection.printable import moment, span, visible
-from snapshots.inspection.text.typeset import Branch, ledger, tree
+from snapshots.inspection.reports.derived import moved
+from snapshots.inspection.text.typeset import NOTHING, Branch, ledger, tree
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,10 +24,10 @@ if TYPE_CHECKING:
     from snapshots.inspection.text.screen import Screen
 
 ROOT_CHART: Final = "(root)"
-NOTHING: Final = "-"
 
 _MARK_STYLES: Final = {"gate": "cyan", "timer": "magenta", "effect": "yellow"}
 _CHANGE_STYLES: Final = {"gone": "red", "new": "green", "changed": "yellow"}
+_UNTAKEN: Final = ", not taken: "
 _PLAIN_KINDS: Final = ("atomic", "compound", "unknown")
 
 
@@ -101,17 +102,19 @@ def timeline_text(trail: Sequence[TransitionReport], screen: Screen) -> Renderab
         after = NOTHING if before_ms is None else f"+{span(max(entry.at_ms - before_ms, 0))}"
         before_ms = entry.at_ms
         chart = visible(entry.node) or ROOT_CHART
-        event = visible(entry.event) if entry.event else NOTHING
-        rows.append((moment(entry.at_ms), after, chart, event, _moved(entry)))
+        # What an error says stands in the column that wraps: it would widen all rows here.
+        event, untaken, error = (entry.event or "").partition(_UNTAKEN)
+        ways = f"not taken: {visible(error)}; {_moved(entry)}" if untaken else _moved(entry)
+        told = visible(event) if event else NOTHING
+        rows.append((moment(entry.at_ms), after, chart, told, ways))
     return ledger(("AT", "AFTER", "CHART", "EVENT", "STATES"), rows, screen)
 
 
 def _moved(entry: TransitionReport) -> str:
-    left = [name for name in entry.sources if name not in entry.targets]
-    entered = [name for name in entry.targets if name not in entry.sources]
-    if not left and not entered:
+    gone, entered = moved(entry)
+    if not gone and not entered:
         return f"stays in {_listed(entry.targets)}"
-    return f"{_listed(left)} -> {_listed(entered)}"
+    return f"{_listed(gone)} -> {_listed(entered)}"
 
 
 def _listed(states: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from rich.console import Group
 from rich.text import Text
 
-from snapshots.inspection.limits import REASON_CHARS_MAX
+from snapshots.inspection.limits import DIFFERENCES_SHOWN_MAX, REASON_CHARS_MAX
 from snapshots.inspection.printable import visible
 from snapshots.inspection.reports.values import readable
 from snapshots.inspection.text.typeset import ledger
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from snapshots.inspection.text.typeset import Cell
 
 _STYLES: Final = {"changed": "yellow", "added": "green", "removed": "red"}
-DIFFERENCES_SHOWN_MAX: Final = 200
 
 
 def differences_text(

@@ -6,7 +6,8 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Final
 
 from snapshots.codec import dump
-from snapshots.limits import NO_TIMER_MS, REVISION_FIRST
+from snapshots.inspection.reports.derived import saves_of
+from snapshots.limits import NO_TIMER_MS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -58,7 +59,7 @@ def header_document(header: RunHeader) -> Plain:
         "digest": header.digest,
         "status": header.status,
         "reason": header.reason,
-        "saves": header.revision - REVISION_FIRST + 1,
+        "saves": saves_of(header),
         "created_ms": header.created_ms,
         "updated_ms": header.updated_ms,
         "ended_ms": header.ended_ms,

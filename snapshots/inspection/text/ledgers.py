@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 from rich.text import Text
 
-from snapshots.inspection.printable import moment, relative, span, visible
+from snapshots.inspection.printable import left, moment, relative, visible
+from snapshots.inspection.reports.derived import address
 from snapshots.inspection.reports.values import readable
-from snapshots.inspection.text.typeset import Cell, ledger
+from snapshots.inspection.text.typeset import NOTHING, Cell, ledger
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from snapshots.inspection.reports.records import EffectReport, TimerReport, WaitReport
     from snapshots.inspection.text.screen import Screen
 
-NOTHING: Final = "-"
 EFFECT_WORDS: Final = {
     "unknown": "in doubt",
     "calling": "calling",
@@ -82,24 +82,9 @@ def below_run(run_id: str, found: str) -> str:
     return visible(found.removeprefix(f"{run_id}/")) or NOTHING
 
 
-def address(gate: WaitReport) -> str:
-    """Return what names a gate and no other of its run: its key, after the path of its chart.
-
-    A key that a gate was not given names the chart already.
-    """
-    key = gate.key or ""
-    usual = f"{gate.node}/{gate.state}" if gate.node else gate.state
-    return key if key == usual or not gate.node else f"{gate.node}/{key}"
-
-
 def when(at_ms: int, now_ms: int) -> str:
     """Return a moment, and how long ago or how far ahead it is."""
     return f"{moment(at_ms)} ({relative(at_ms - now_ms)})"
-
-
-def left(left_ms: int) -> str:
-    """Return how far ahead a timer is, or by how much it is overdue."""
-    return relative(left_ms) if left_ms >= 0 else f"overdue by {span(left_ms)}"
 
 
 def _effect(effect: EffectReport, now_ms: int) -> str:

@@ -9,11 +9,13 @@ from rich.text import Text
 
 from snapshots.inspection.diagram.drawing import picture_of
 from snapshots.inspection.limits import LEDGER_ROWS_SHOWN_MAX, LIST_COLUMNS_MIN, REASON_CHARS_MAX
-from snapshots.inspection.printable import moment, relative, span, visible
+from snapshots.inspection.printable import left, moment, visible
+from snapshots.inspection.reports.derived import saves_of
 from snapshots.inspection.reports.values import readable
-from snapshots.inspection.text.charts import NOTHING, ROOT_CHART, charts_text, timeline_text
-from snapshots.inspection.text.typeset import Cell, facts, ledger, section
-from snapshots.limits import NO_TIMER_MS, REVISION_FIRST
+from snapshots.inspection.text.charts import ROOT_CHART, charts_text, timeline_text
+from snapshots.inspection.text.ledgers import EFFECT_WORDS, when
+from snapshots.inspection.text.typeset import NOTHING, Cell, facts, ledger, section
+from snapshots.limits import NO_TIMER_MS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -33,19 +35,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_STATUS_STYLES: Final = {
+STATUS_STYLES: Final = {
     "live": "green",
     "failed": "red",
     "error": "bold red",
     "lost": "yellow",
     "drifted": "yellow",
-}
-_EFFECT_WORDS: Final = {
-    "unknown": "in doubt",
-    "calling": "calling",
-    "intent": "to call",
-    "failed": "failed",
-    "done": "done",
 }
 _EFFECT_WAITS: Final = {
     "unknown": "in doubt: whether its call arrived is not known; a person or a probe settles it",
@@ -56,18 +51,18 @@ _EFFECT_WAITS: Final = {
 
 def runs_text(headers: Sequence[RunHeader], *, now_ms: int, screen: Screen) -> RenderableType:
     """List runs, one below the other."""
-    updated = [_when(header.updated_ms, now_ms) for header in headers]
+    updated = [when(header.updated_ms, now_ms) for header in headers]
     notes = [_note(header, now_ms) for header in headers]
     names = ["RUN", "STATUS", "MACHINE"]
     rows: list[list[Cell]] = [[*_identity(header)] for header in headers]
     if screen.columns >= LIST_COLUMNS_MIN:
         names += ["SAVES", "UPDATED", "NOTE"]
-        for row, header, when, note in zip(rows, headers, updated, notes, strict=True):
-            row += [str(_saves(header)), when, note]
+        for row, header, moved, note in zip(rows, headers, updated, notes, strict=True):
+            row += [str(saves_of(header)), moved, note]
     else:
         names += ["UPDATED"]
-        for row, when, note in zip(rows, updated, notes, strict=True):
-            row += [f"{when}, {note}" if note else when]
+        for row, moved, note in zip(rows, updated, notes, strict=True):
+            row += [f"{moved}, {note}" if note else moved]
     return ledger(names, rows, screen)
 
 
@@ -109,15 +104,7 @@ def _identity(header: RunHeader) -> tuple[Cell, Cell, Cell]:
 
 
 def _status(status: str) -> Text:
-    return Text(visible(status), style=_STATUS_STYLES.get(status, ""))
-
-
-def _saves(header: RunHeader) -> int:
-    return header.revision - REVISION_FIRST + 1
-
-
-def _when(at_ms: int, now_ms: int) -> str:
-    return f"{moment(at_ms)} ({relative(at_ms - now_ms)})"
+    return Text(visible(status), style=STATUS_STYLES.get(status, ""))
 
 
 def _note(header: RunHeader, now_ms: int) -> str:
@@ -125,14 +112,10 @@ def _note(header: RunHeader, now_ms: int) -> str:
         return visible(header.reason, chars_max=REASON_CHARS_MAX)
     if header.status != "live":
         return ""
-    parts = ["parked"] if header.parked else []
+    parts = ["only waits"] if header.parked else []
     if header.due_ms != NO_TIMER_MS:
-        parts.append(f"timer {_left(header.due_ms - now_ms)}")
+        parts.append(f"timer {left(header.due_ms - now_ms)}")
     return ", ".join(parts)
-
-
-def _left(left_ms: int) -> str:
-    return relative(left_ms) if left_ms >= 0 else f"overdue by {span(left_ms)}"
 
 
 def _header_facts(header: RunHeader, now_ms: int) -> Iterator[tuple[str, Cell]]:
@@ -141,10 +124,10 @@ def _header_facts(header: RunHeader, now_ms: int) -> Iterator[tuple[str, Cell]]:
     yield "status", _status(header.status)
     if header.reason is not None:
         yield "reason", visible(header.reason, chars_max=REASON_CHARS_MAX)
-    yield "created", _when(header.created_ms, now_ms)
-    yield "updated", f"{_when(header.updated_ms, now_ms)}, saves: {_saves(header)}"
+    yield "created", when(header.created_ms, now_ms)
+    yield "updated", f"{when(header.updated_ms, now_ms)}, saves: {saves_of(header)}"
     if header.ended_ms is not None:
-        yield "ended", _when(header.ended_ms, now_ms)
+        yield "ended", when(header.ended_ms, now_ms)
 
 
 def _run_facts(report: RunReport) -> Iterator[tuple[str, Cell]]:
@@ -157,7 +140,8 @@ def _run_facts(report: RunReport) -> Iterator[tuple[str, Cell]]:
     ):
         if value not in (None, {}, []):
             yield name, readable(value)
-    if report.turn:
+    # Alone, the root has every turn: nothing is told by that.
+    if set(report.turn) - {""}:
         yield "turn", ", ".join(_at(path) for path in report.turn)
     if report.deliveries:
         yield "deliveries", f"{len(report.deliveries)} remembered"
@@ -180,7 +164,7 @@ def _wait(wait: WaitReport) -> Cell:
         style = "bold red" if wait.status == "unknown" else ""
         return Text(_EFFECT_WAITS[wait.status or "intent"], style=style)
     if wait.kind == "timer":
-        return f"{_left(wait.left_ms or 0)} ({moment(wait.due_ms or 0)}), sends {_events(wait)}"
+        return f"{left(wait.left_ms or 0)} ({moment(wait.due_ms or 0)}), sends {_events(wait)}"
     if wait.kind == "invoke":
         doing = "to be started" if wait.status == "starting" else "running, or started again"
         return f"{doing}, for state {_name(wait.state)}"
@@ -213,7 +197,7 @@ def _effects(report: RunReport, screen: Screen) -> Iterator[RenderableType]:
     shown, note = _newest(settled)
     rows = [
         (
-            Text(_EFFECT_WORDS[effect.status], "bold red" if effect.status == "unknown" else ""),
+            Text(EFFECT_WORDS[effect.status], "bold red" if effect.status == "unknown" else ""),
             visible(effect.kind) or NOTHING,
             _below(report, effect.id),
             str(effect.attempt),
@@ -226,7 +210,7 @@ def _effects(report: RunReport, screen: Screen) -> Iterator[RenderableType]:
 
 
 def _effect(effect: EffectReport, now_ms: int) -> str:
-    parts = [] if effect.at_ms is None else [_when(effect.at_ms, now_ms)]
+    parts = [] if effect.at_ms is None else [when(effect.at_ms, now_ms)]
     if effect.idempotent:
         parts.append("idempotent")
     if effect.key not in (None, effect.id):
@@ -243,7 +227,7 @@ def _timers(report: RunReport, screen: Screen) -> Iterator[RenderableType]:
     if report.timers:
         shown, note = _first(report.timers)
         rows = [
-            (_left(t.left_ms), moment(t.due_ms), _at(t.node), _name(t.id), _timer(t)) for t in shown
+            (left(t.left_ms), moment(t.due_ms), _at(t.node), _name(t.id), _timer(t)) for t in shown
         ]
         names = ("DUE", "AT", "CHART", "ID", "DETAIL")
         yield section("Timers", ledger(names, rows, screen), note)
@@ -281,7 +265,7 @@ def _mail(report: RunReport, screen: Screen) -> Iterator[RenderableType]:
             (
                 str(mail.entry),
                 visible(mail.kind),
-                _when(mail.created_ms, report.now_ms),
+                when(mail.created_ms, report.now_ms),
                 "waits for its host"
                 if mail.outcome is None
                 else visible(mail.outcome, chars_max=REASON_CHARS_MAX),
@@ -322,22 +306,18 @@ def _trail(report: RunReport, screen: Screen) -> Iterator[RenderableType]:
 
 
 def _first(rows: Sequence[T]) -> tuple[Sequence[T], str]:
-    left = len(rows) - LEDGER_ROWS_SHOWN_MAX
-    return rows[:LEDGER_ROWS_SHOWN_MAX], f"and {left} more: --json shows all" if left > 0 else ""
+    rest = len(rows) - LEDGER_ROWS_SHOWN_MAX
+    return rows[:LEDGER_ROWS_SHOWN_MAX], f"and {rest} more: --json shows all" if rest > 0 else ""
 
 
 def _newest(rows: Sequence[T]) -> tuple[Sequence[T], str]:
-    left = len(rows) - LEDGER_ROWS_SHOWN_MAX
-    return rows[max(left, 0) :], f"and {left} earlier: --json shows all" if left > 0 else ""
+    rest = len(rows) - LEDGER_ROWS_SHOWN_MAX
+    return rows[max(rest, 0) :], f"and {rest} earlier: --json shows all" if rest > 0 else ""
 
 
 def _arguments(sent: TimerReport | QueuedEvent) -> str:
     parts = [readable(value) for value in (sent.args, sent.kwargs) if value not in (None, [], {})]
     return f", with {' '.join(parts)}" if parts else ""
-
-
-def _states(states: Sequence[str]) -> str:
-    return ", ".join(map(visible, states)) or NOTHING
 
 
 def _below(report: RunReport, found: str | None) -> str:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from snapshots.inspection.text.screen import Screen
 
+NOTHING: Final = "-"
 INDENT: Final = 2
 _GAP: Final = 2
 

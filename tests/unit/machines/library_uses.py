@@ -23,7 +23,7 @@ LIBRARY = "statemachine"
 PUBLIC_MODULES = frozenset({LIBRARY, f"{LIBRARY}.exceptions", f"{LIBRARY}.mixins"})
 """What the library's documentation tells its users to import from."""
 PRIVATE = re.compile(r"_[a-z]\w*")
-MADE_BY_DATACLASSES = frozenset({"__init__", "__eq__", "__repr__"})
+MADE_BY_DATACLASSES = frozenset({"__init__", "__eq__", "__replace__", "__repr__"})
 QUALIFIED = re.compile(r"\w+\.<locals>\.\w+")
 
 Uses = dict[str, set[str]]

@@ -20,6 +20,7 @@ from snapshots.inspection import open_run_file
 from snapshots.inspection.cli import run
 from snapshots.inspection.cli.runs import RunStatus
 from snapshots.inspection.printable import moment
+from snapshots.inspection.queries.listing import RunFilter, list_runs
 from snapshots.opening import open_store
 from snapshots.records import STATUSES, RunHeader
 from snapshots.store import SqliteSnapshotStore
@@ -616,9 +617,10 @@ def test_listing_reads_no_blob(store: SqliteSnapshotStore, path: Path) -> None:
     with open_run_file(path) as file:
         connection = file._database.connection
         connection.authorizer = note
-        for chosen in (None, "live", "done"):
-            assert file.headers(status=chosen, machine=MACHINE, limit=10)
-            assert file.headers(status=chosen, limit=10)
+        for statuses in ((), ("live",), ("done",)):
+            for machine in (MACHINE, None):
+                chosen = RunFilter(statuses=statuses, machine=machine)
+                assert list_runs(file, chosen, rows_max=10).headers
         assert ("runs", "status") in read
         assert ("runs", "blob") not in read
         file.find(RUN)
@@ -643,7 +645,7 @@ def test_a_question_that_takes_too_long_is_given_up(path: Path) -> None:
                 add(store, f"run-{number}", blob=b"{}")
         with open_run_file(path, read_ms_max=-1) as file:
             with pytest.raises(StorageError, match=r"more than -1 ms.*lower --limit"):
-                file.headers(machine="nobody", limit=10)
+                list_runs(file, RunFilter(machine="nobody"), rows_max=10)
             assert file.find("run-1999").header.run_id == "run-1999"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -140,11 +141,26 @@ def test_the_help_lists_every_entry(site: Path) -> None:
     done = call(site, "--help")
     assert done.returncode == 0
     told = done.stdout.partition("Commands:")[2].partition("Exit codes")[0]
-    listed = {line.split()[0] for line in told.splitlines() if line.strip()}
+    listed = {line.split()[0] for line in told.splitlines() if re.match("  [^ ]", line)}
     own = {*get_command(app).commands, *GOOD, *BROKEN}  # type: ignore[attr-defined]  # a group
     assert own <= listed
     # Where the project itself is installed, its own entries are listed too.
     assert listed - own <= set(configuration()["project"]["entry-points"][GROUP])
+
+
+def test_no_sentence_of_the_list_of_commands_is_cut(site: Path) -> None:
+    """Each command has its whole first sentence there, on as many lines as that takes."""
+    told = command("--help", COLUMNS="60", PYTHONPATH=str(site)).stdout.partition("Commands:")[2]
+    assert "..." not in told
+    words = " ".join(told.split())
+    assert "Run charts, kill their process with SIGKILL again and again, and count" in words
+    assert "Show one run: its charts, what it waits for, its ledgers, the way it went." in words
+
+
+def test_a_value_that_none_may_be_is_told_in_our_words(site: Path) -> None:
+    """What the library that checks values calls the fault is left out."""
+    line = last_line(call(site, "runs", "--status", "bad"))
+    assert "Invalid value for '--status': 'bad' is not one of 'live', 'done'" in line
 
 
 @pytest.mark.parametrize("name", BROKEN)

@@ -595,3 +595,13 @@ def test_nothing_out_of_a_file_is_obeyed_by_a_terminal(
     out = capsys.readouterr().out
     assert all(line.isprintable() for line in out.split("\n"))
     assert out.count("\\x1b]0;owned") >= 5
+
+
+def test_a_file_that_is_not_there_is_told_as_by_every_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Who mistyped the file reads how to name one, whatever command was called."""
+    assert run(["doctor", str(tmp_path / "none.db")]) == 2
+    said = capsys.readouterr().err
+    assert "there is no such file" in said
+    assert "name the file of the runs as FILE" in said

@@ -21,8 +21,8 @@ from snapshots.clock import SystemClock
 from snapshots.inspection.cli import run
 from snapshots.inspection.queries import surveying
 from snapshots.inspection.queries.files import open_run_file
+from snapshots.inspection.reports.derived import address
 from snapshots.inspection.reports.records import WaitReport
-from snapshots.inspection.text.ledgers import address
 from tests.unit.snapshots.command_line import (
     COMMAND,
     as_nobody,

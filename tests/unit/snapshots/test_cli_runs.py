@@ -163,7 +163,8 @@ def test_a_terminal_shows_reasons_and_what_is_due(path: Path, columns: int) -> N
     assert shown != plain
     assert max(map(len, plain.splitlines())) <= columns
     flat = " ".join(plain.split())
-    for part in ("its session is gone", "parked, timer in", "timer overdue by", "run-5", "lost"):
+    said = ("its session is gone", "only waits, timer in", "timer overdue by", "run-5", "lost")
+    for part in said:
         assert part in flat
     assert ("NOTE" in plain) is (columns == 200)
 

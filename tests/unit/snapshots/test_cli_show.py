@@ -109,6 +109,7 @@ def test_the_trail_is_a_timeline(
         [START_MS + 71 * SECOND, "", "on", ["working", "review"], ["working", "closed"]],
         [START_MS + 71 * SECOND, "", "stay", ["closed"], ["closed"]],
         [START_MS + 70 * SECOND, "", "back", ["closed"], []],
+        [START_MS + 70 * SECOND, "", "error.execution, not taken: KeyError: 'x'", ["a"], ["a"]],
     ]
     add(store, "way", blob=encoded(run_value(run="way", trail=trail)))
     text, _ = show(capsys, "way", store.path)
@@ -120,7 +121,18 @@ def test_the_trail_is_a_timeline(
         "+1 s (root) on review -> closed",
         "+0 ms (root) stay stays in closed",
         "+0 ms (root) back closed -> -",
+        "+0 ms (root) error.execution not taken: KeyError: 'x'; stays in a",
     ]
+
+
+@pytest.mark.parametrize(("turn", "said"), [([""], False), (["", "asking.2"], True)])
+def test_turns_are_told_where_charts_share_them(
+    store: SqliteSnapshotStore, capsys: pytest.CaptureFixture[str], turn: list[str], said: bool
+) -> None:
+    """That the only chart has the turn tells a reader nothing."""
+    add(store, "turns", blob=encoded(run_value(run="turns", turn=turn)))
+    text, _ = show(capsys, "turns", store.path)
+    assert ("\nturn " in text) is said
 
 
 @pytest.mark.parametrize("columns", [80, 200])

@@ -244,6 +244,28 @@ async def test_long_ledgers_are_cut_with_what_needs_a_person_first(
     assert f"a.{3 * CONSOLE_LEDGER_ROWS_MAX - 1} " in text
 
 
+async def test_a_context_of_many_values_is_cut(path: Path, store: SqliteSnapshotStore) -> None:
+    """A page that is fetched at each save stays small, however much a run knows."""
+    values = {f"value{number}": "x" * 100 for number in range(20 * CONSOLE_LEDGER_ROWS_MAX)}
+    add(store, blob=encoded(run_value(root=root_node(context=values), input=values)))
+    async with opened(path) as client:
+        shown = (await client.get("/run", params={"id": RUN})).text
+    assert "value0" in shown
+    assert f"value{CONSOLE_LEDGER_ROWS_MAX}<" not in shown
+    assert shown.count(f"and {19 * CONSOLE_LEDGER_ROWS_MAX} more") == 2
+    assert len(shown) < 200_000
+
+
+async def test_what_a_person_reads_is_no_structure(path: Path, store: SqliteSnapshotStore) -> None:
+    """What a gate asks and what an exception said are written out."""
+    fault = {"type": "ConnectionError", "message": "the answer was lost"}
+    add(store, blob=encoded(run_value(effects=[effect("asking.1", "unknown", error=fault)])))
+    async with opened(path) as client:
+        text = (await page(client, "/run", id=RUN)).text
+    assert "role: editor" in text
+    assert "ConnectionError: the answer was lost" in text
+
+
 async def test_the_json_is_what_the_command_prints(path: Path, store: SqliteSnapshotStore) -> None:
     """Whole as a document, and in lines on a page, up to a bound."""
     add(store)
@@ -356,6 +378,10 @@ async def test_a_file_that_is_not_there_is_said_to_be_missing(path: Path) -> Non
         assert missing.status_code == 503
         assert "there is no such file" in missing.text
         assert missing.headers["retry-after"] == "2"
+        # It comes back by itself, without a script too.
+        refresh = Page(missing.text).attributes
+        assert ("meta", "http-equiv", "refresh") in refresh
+        assert ("meta", "content", "2") in refresh
         with open_store(path) as store:
             add(store)
             assert RUN in (await page(client, "/")).text

@@ -129,14 +129,30 @@ async def test_a_file_put_in_place_of_another_is_news(path: Path, tmp_path: Path
 
 
 async def test_a_file_that_is_not_there_yet_is_waited_for(path: Path) -> None:
-    """Looking goes on over an error, and what comes is news."""
+    """Looking goes on over an error, which is told once, and what comes is news."""
     async with watching(path) as watch, aclosing(watch.stream(None)) as stream:
         assert (await anext(stream)).startswith("retry: ")
+        assert await anext(stream) == CHANGED
         assert await anext(stream) == CHANGED
         coming = asyncio.ensure_future(anext(stream))
         with open_store(path) as store:
             add(store, RUN)
             assert await coming == CHANGED
+
+
+async def test_a_file_that_can_no_longer_be_read_is_news_for_every_page(
+    path: Path, tmp_path: Path
+) -> None:
+    """Or they would go on to call what they show live; so is that it can be read again."""
+    with open_store(path) as store:
+        add(store, RUN)
+    async with watching(path) as watch, aclosing(watch.stream(RUN)) as stream:
+        await calm(watch, RUN, stream)
+        (tmp_path / path.name).replace(tmp_path / "kept.db")
+        assert await anext(stream) == CHANGED
+        coming = asyncio.ensure_future(anext(stream))
+        (tmp_path / "kept.db").replace(path)
+        assert await coming == CHANGED
 
 
 async def test_a_listener_hears_that_the_line_is_there(

@@ -32,6 +32,7 @@ from snapshots.inspection.diagram import (
     to_svg,
 )
 from snapshots.inspection.diagram.labels import shown
+from snapshots.inspection.diagram.metrics import width_of
 from snapshots.inspection.diagram.palette import COLORS
 from snapshots.inspection.limits import STATE_DEPTH_MAX
 from tests.unit.snapshots.diagram_samples import (
@@ -43,7 +44,7 @@ from tests.unit.snapshots.diagram_samples import (
     placed,
     shape_of,
 )
-from tests.unit.snapshots.stored_runs import SHAPE, encoded, run_value
+from tests.unit.snapshots.stored_runs import SHAPE, encoded, run_value, state
 from tools.charts.build import chart_class
 from tools.charts.generate import chart
 
@@ -122,6 +123,46 @@ def test_every_state_and_transition_of_an_svg_has_a_title() -> None:
         classes = set(group.get("class", "").split())
         is_named = group.find(f"{SVG}title") is not None
         assert is_named == bool(classes & {"state", "transition", "chart"})
+
+
+def test_a_text_stays_in_its_box_whatever_font_its_reader_has() -> None:
+    """It is told to be as long as in the font that Graphviz left room for."""
+    names = ["waiting_for_approval", "mmmmwwww", "WWWWMMMM", "iiiillll", "größe prüfen", "done.1"]
+    states = [state(name) for name in names]
+    shape = {"name": "Names", "states": states, "transitions": [], "children": {}}
+    root = parsed(to_svg(picture_of_shape(encoded(shape), active=names[:3])))
+    seen = set()
+    for group in root.iter(f"{SVG}g"):
+        text, box = group.find(f"{SVG}text"), group.find(f"{SVG}path")
+        if text is None or box is None or "state" not in group.get("class", "").split():
+            continue
+        begin, length = float(text.get("x", "")), float(text.get("textLength", ""))
+        corners = [float(x) for x in re.findall(r"(-?[\d.]+),-?[\d.]+", box.get("d", ""))]
+        assert text.get("text-anchor") == "start"
+        assert min(corners) < begin < begin + length < max(corners), text.text
+        assert text.get("lengthAdjust") == "spacingAndGlyphs"
+        seen.add(text.text)
+    assert seen == set(names)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_bold", "expected"),
+    [
+        ("", False, 0),
+        ("Helvetica", False, 41.12),
+        ("Helvetica", True, 43.91),
+        ("Helvética", False, 41.12),
+        ("a\u00a0b", False, 13.9),
+        ("状態", False, None),
+    ],
+)
+def test_a_width_is_that_of_adobe_s_metrics(
+    text: str, is_bold: bool, expected: float | None
+) -> None:
+    """Of ten points, by the letter; a text with an unknown letter has none."""
+    assert width_of(text, 10, is_bold=is_bold) == (
+        expected if expected is None else pytest.approx(expected)
+    )
 
 
 def test_an_svg_refers_to_nothing_and_runs_nothing() -> None:

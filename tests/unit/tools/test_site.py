@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tools.site import CONFIGURATION, ROOT, faults_of, loads_of
-from tools.site_hooks import inward, on_config, on_page_markdown, present
+from tools.site_hooks import inward, on_page_markdown
 
 
 class Plain(yaml.SafeLoader):
@@ -66,14 +66,6 @@ def test_a_site_that_lacks_a_name_or_loads_something_is_faulty(tmp_path: Path) -
     ]
 
 
-def test_pages_that_are_not_written_yet_are_left_out(tmp_path: Path) -> None:
-    """So are sections that would be empty."""
-    (tmp_path / "a.md").touch()
-    nav = [{"A": "a.md"}, {"B": [{"C": "c.md"}]}, {"D": [{"A": "a.md"}, {"E": "e.md"}]}]
-    assert present(nav, tmp_path) == [{"A": "a.md"}, {"D": [{"A": "a.md"}]}]
-    assert on_config({"nav": nav, "docs_dir": str(tmp_path)})["nav"] == present(nav, tmp_path)
-
-
 def test_links_out_of_the_docs_become_their_text() -> None:
     """The site has no tests and no README; code is left alone."""
     page = "[a](b.md#c) [`t`](../../tests/t.py) [r [s]](../../R.md#x)\n```md\n[q](../../q)\n```\n"
@@ -89,8 +81,8 @@ def test_marks_for_the_tests_are_not_shown() -> None:
     assert on_page_markdown(text, page) == shown
 
 
-def test_every_page_is_in_the_navigation() -> None:
-    """A page that is written is found; what is not written yet may be named already."""
+def test_the_navigation_has_every_page_and_no_other() -> None:
+    """A page that is written is found, and nothing leads to one that is not."""
     docs = ROOT / "docs"
     named: set[str] = set()
     waiting = [configuration()["nav"]]
@@ -102,7 +94,7 @@ def test_every_page_is_in_the_navigation() -> None:
             waiting += entry
         elif isinstance(entry, dict):
             waiting += entry.values()
-    assert {page.relative_to(docs).as_posix() for page in docs.rglob("*.md")} - named == set()
+    assert {page.relative_to(docs).as_posix() for page in docs.rglob("*.md")} == named
 
 
 def test_the_theme_loads_no_font() -> None:

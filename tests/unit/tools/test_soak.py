@@ -156,6 +156,7 @@ def sample(at: float, **given: object) -> Sample:
         "life": 0,
         "age_s": at,
         "host_bytes": 60 * MB,
+        "host_files": 16,
         "file_bytes": 2 * MB,
         "log_bytes": 3 * MB,
         "live": 32,
@@ -182,13 +183,14 @@ def judged(measured: Samples) -> set[str]:
 def test_all_that_is_judged_of_a_healthy_host_is_flat() -> None:
     """Memory, file, log, times and rows, and no bound is passed."""
     assert judged(healthy()) == set()
-    assert len(to_judge(healthy())) == 7
+    assert len(to_judge(healthy())) == 8
 
 
 @pytest.mark.parametrize(
     ("field", "per_second", "found"),
     [
         ("host_bytes", 30_000, {"memory of the host, longest life"}),
+        ("host_files", 1, {"files the host has open, same life"}),
         ("file_bytes", 10_000, {"file"}),
         ("log_bytes", 60_000, {"log, near its crests", "log while no reader pins it"}),
         ("ended", 1, {"finished rows"}),

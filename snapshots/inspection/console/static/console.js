@@ -72,7 +72,13 @@ async function refresh() {
   isStale = false;
   try {
     const answer = await fetch(location.pathname + location.search, { cache: "no-store" });
-    if (!answer.ok) return;
+    if (!answer.ok) {
+      // What is shown is older than the file. One that is gone is not asked for again.
+      isStale = answer.status !== 404;
+      tell("lost", isStale ? "cannot be read now" : "not there any more");
+      return;
+    }
+    if (source && source.readyState === EventSource.OPEN) tell("live", "live");
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     for (const fresh of page.querySelectorAll("[data-live][id]")) {
       const old = document.getElementById(fresh.id);
