@@ -22,8 +22,8 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.browser import shop
-from tests.unit.snapshots.command_line import COMMAND, ROOT, environment
-from tests.unit.snapshots.consoles import TOKEN
+from tests.unit.snapshots.inspection.cli.command_line import COMMAND, ROOT, environment
+from tests.unit.snapshots.inspection.console.consoles import TOKEN
 
 NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
 SCREENSHOTS: Final = "SNAPSHOTS_SCREENSHOTS"

@@ -9,8 +9,8 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import Tab, World, keep
 from tests.browser.shop import ORDER
-from tests.unit.snapshots.command_line import command
-from tests.unit.snapshots.consoles import TOKEN
+from tests.unit.snapshots.inspection.cli.command_line import command
+from tests.unit.snapshots.inspection.console.consoles import TOKEN
 
 
 def gate(page: Page, name: str) -> Locator:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.house.sources import ROOT, configuration
-from tests.unit.snapshots.command_line import COMMAND, environment
+from tests.unit.snapshots.inspection.cli.command_line import COMMAND, environment
 
 PROCESSES: Final = Path("/proc")
 GONE_S_MAX: Final = 10

@@ -15,7 +15,7 @@ import pytest
 
 from machines.demo.scenarios import SCENARIOS
 from tests.crash.demo_runs import PROCESSES, begin_demo, install, outlive, processes_with
-from tests.unit.snapshots.command_line import command, environment, on_terminal
+from tests.unit.snapshots.inspection.cli.command_line import command, environment, on_terminal
 
 ONCE = {"charge", "print_label", "hand_over"}
 ROW = re.compile(

@@ -19,7 +19,7 @@ from snapshots import open_store
 from snapshots.inspection.queries.files import open_run_file
 from tests.crash.arena import Arena, Contender, arena, runs_of
 from tests.crash.contenders import CHARTS, Asks, Notes
-from tests.unit.snapshots.command_line import command
+from tests.unit.snapshots.inspection.cli.command_line import command
 
 HANDS = 4
 """How many commands run at a time."""

@@ -14,7 +14,7 @@ from machines import Machine, Migration
 from snapshots.inspection.cli import run
 from tests.host.generations import NEW, OLD, RENAMED, digest, named
 from tests.host.world import World
-from tests.unit.snapshots.command_line import command, on_terminal, without_styles
+from tests.unit.snapshots.inspection.cli.command_line import command, on_terminal, without_styles
 
 APP = """
 from pathlib import Path

@@ -14,7 +14,7 @@ from snapshots.inspection.cli import run
 from tests.host.charts import checkout
 from tests.host.generations import NEW, OLD, digest
 from tests.host.world import Outside, World
-from tests.unit.snapshots.command_line import command
+from tests.unit.snapshots.inspection.cli.command_line import command
 
 APP = """
 from machines import Machine, Migration

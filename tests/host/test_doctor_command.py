@@ -22,7 +22,7 @@ from snapshots.inspection.doctor import Finding, examine, system
 from snapshots.inspection.doctor import identity as identifying
 from snapshots.testing import START_MS
 from tests.host.world import World
-from tests.unit.snapshots.command_line import ROOT, command
+from tests.unit.snapshots.inspection.cli.command_line import ROOT, command
 
 HOSTED = """
 import asyncio, sys

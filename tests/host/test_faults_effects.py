@@ -23,7 +23,7 @@ from tests.host import life
 from tests.host.charts import Door, Review, Strict, checkout
 from tests.host.lives import Lives
 from tests.host.world import Outside, World, ended, resident, ring, settled, statuses, until
-from tests.unit.snapshots.command_line import COMMAND, environment
+from tests.unit.snapshots.inspection.cli.command_line import COMMAND, environment
 
 YEAR_MS = 365 * 24 * 60 * 60 * 1000
 

@@ -21,7 +21,7 @@ from snapshots.clock import SystemClock
 from tests.host import life, mail_life
 from tests.host.letterbox import Letterbox
 from tests.host.world import Outside, World, ended
-from tests.unit.snapshots.command_line import COMMAND, ROOT, command, environment
+from tests.unit.snapshots.inspection.cli.command_line import COMMAND, ROOT, command, environment
 
 PATIENCE_S = 20.0
 

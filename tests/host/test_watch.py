@@ -20,7 +20,7 @@ import pytest
 from snapshots.inspection.text.changes import FIELDS
 from tests.host.charts import Door, Review, checkout
 from tests.host.world import World, until
-from tests.unit.snapshots.command_line import COMMAND, environment, without_styles
+from tests.unit.snapshots.inspection.cli.command_line import COMMAND, environment, without_styles
 
 LOOKING_S = 20
 """How long a line may take on a machine with other work."""

@@ -1,0 +1,214 @@
+"""A path before SQLite sees it: which are refused, and in which words."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from snapshots import (
+    NetworkFileSystemError,
+    StorageError,
+    StorageReadOnlyError,
+    StorageUnavailableError,
+    open_store,
+)
+from snapshots.database.places import file_system_of, refuse_network_file_system
+
+MOUNTS = """\
+22 27 0:21 / / rw,relatime shared:1 - ext4 /dev/vda rw
+23 22 0:22 / /mnt/share rw - nfs4 server:/export rw
+24 22 0:23 / /mnt/share/local rw - xfs /dev/vdb rw
+25 22 0:24 / /mnt/with\\040space rw - cifs //server/x rw
+26 22 0:25 / /mnt/covered rw - nfs4 server:/export rw
+27 22 0:26 / /mnt/covered rw master:2 propagate_from:1 - tmpfs none rw
+28 22 0:27 / /mnt/ssh rw - fuse.sshfs me@server: rw
+a line that is no mount
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/state.db", "ext4"),
+        ("/mnt/share/state.db", "nfs4"),
+        ("/mnt/share/local/state.db", "xfs"),
+        ("/mnt/sharedness/state.db", "ext4"),
+        ("/mnt/with space/state.db", "cifs"),
+        ("/mnt/covered/state.db", "tmpfs"),
+        ("/mnt/ssh/deep/er/state.db", "fuse.sshfs"),
+    ],
+)
+def test_the_nearest_mount_above_a_path_decides(path: str, expected: str) -> None:
+    """The longest mount point counts, a later mount covers an earlier, names are unescaped."""
+    assert file_system_of(path, MOUNTS) == expected
+
+
+def test_a_path_that_no_mount_covers_is_of_no_known_type() -> None:
+    """Without a line that fits, nothing is known and nothing is refused."""
+    assert file_system_of("/state.db", "") is None
+    refuse_network_file_system("/state.db", "")
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("nfs", "nfs3", "nfs4", "cifs", "smbfs", "smb3", "9p", "ceph", "lustre", "glusterfs"),
+        *("afs", "beegfs", "fuse.sshfs", "fuse.s3fs", "fuse.rclone", "fuse.glusterfs"),
+    ],
+)
+def test_a_network_file_system_is_refused_by_name(kind: str) -> None:
+    """Where locks or shared memory do not reach every machine, no file is opened."""
+    mounts = f"22 27 0:21 / / rw - {kind} source rw"
+    with pytest.raises(NetworkFileSystemError, match=kind) as caught:
+        refuse_network_file_system("/data/state.db", mounts)
+    assert caught.value.file_system == kind
+    assert caught.value.path == "/data/state.db"
+
+
+@pytest.mark.parametrize("kind", ["ext4", "xfs", "btrfs", "zfs", "tmpfs", "overlay", "fuseblk"])
+def test_a_local_file_system_is_accepted(kind: str) -> None:
+    """A disk of this machine is what the file is made for."""
+    refuse_network_file_system("/data/state.db", f"22 27 0:21 / / rw - {kind} source rw")
+
+
+def test_an_empty_path_is_refused() -> None:
+    """SQLite would take it for a temporary file that is deleted when it is closed."""
+    with pytest.raises(StorageError, match=":memory:"):
+        open_store("")
+
+
+@pytest.mark.parametrize("name", ["a\0b.db", "a\udcff.db"])
+def test_a_name_that_sqlite_cannot_take_is_refused(tmp_path: Path, name: str) -> None:
+    """A null character would cut the name, a byte that is no UTF-8 cannot be passed on."""
+    with pytest.raises(StorageError, match="UTF-8"):
+        open_store(os.fspath(tmp_path) + "/" + name)
+
+
+def test_a_folder_is_refused(tmp_path: Path) -> None:
+    """A folder's name is no file's, and the folder stays empty."""
+    with pytest.raises(StorageError, match="a folder"):
+        open_store(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_no_regular_file_is_refused(tmp_path: Path) -> None:
+    """A pipe is refused without being opened, which would wait for its other end."""
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(StorageError, match="no regular file"):
+        open_store(tmp_path / "pipe")
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    """A missing folder is not made: the disk it belongs to may not be mounted yet."""
+    with pytest.raises(StorageUnavailableError, match="folder") as caught:
+        open_store(tmp_path / "missing" / "state.db")
+    assert caught.value.retryable
+    assert caught.value.path.endswith("missing/state.db")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_cannot_be_a_folder(tmp_path: Path) -> None:
+    """A path that goes through a file is refused."""
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(StorageUnavailableError):
+        open_store(tmp_path / "file" / "state.db")
+
+
+@pytest.mark.parametrize(
+    "name", ["file:x?mode=memory", "a?b#c%20d.db", "with space.db", "':memory:'", "ü.db"]
+)
+def test_a_name_is_taken_as_it_is(tmp_path: Path, name: str) -> None:
+    """No name is taken for a URI, and none for an option."""
+    open_store(tmp_path / name).close()
+    open_store(tmp_path / name).close()
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_a_relative_path_stays_where_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that changes its folder keeps writing to the same file."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    with open_store("state.db") as store:
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        store.take_over("me")
+        assert store.path == os.path.realpath(tmp_path / "state.db")
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_a_link_leads_to_the_file_itself(tmp_path: Path) -> None:
+    """Through a link and without it, the same file and the same log are used."""
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link.db").symlink_to(tmp_path / "real" / "state.db")
+    with open_store(tmp_path / "link.db") as store, open_store(store.path) as other:
+        store.take_over("me")
+        assert other.owner() is not None
+    assert [path.name for path in (tmp_path / "real").iterdir()] == ["state.db"]
+
+
+UNPRIVILEGED = """
+import os
+import sys
+from snapshots import StorageReadOnlyError, open_store
+if os.getuid() == 0:  # whom no mode keeps from anything
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+folder, mode = sys.argv[1:]
+try:
+    with open_store(folder + "/state.db", read_only=mode == "read") as store:
+        print(len(store.headers()))
+except StorageReadOnlyError as error:
+    print(type(error).__name__, error.operation, error.hint)
+"""
+
+
+def as_nobody(folder: Path, mode: str) -> str:
+    """Run the script above as a user who may write nothing here."""
+    done = subprocess.run(
+        [sys.executable, "-c", UNPRIVILEGED, os.fspath(folder), mode],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[4],
+    )
+    return done.stdout
+
+
+@pytest.fixture
+def locked_folder(tmp_path: Path) -> Path:
+    """A folder with one stored file that everybody may read and nobody may write."""
+    for parent in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
+        parent.chmod(0o755)
+    folder = tmp_path / "locked"
+    folder.mkdir()
+    with open_store(folder / "state.db") as store:
+        store.create(run_id="a", machine="m", digest="d", shape=b"{}", blob=b"{}")
+    (folder / "state.db").chmod(0o444)
+    folder.chmod(0o555)
+    return folder
+
+
+def test_a_file_that_may_not_be_written_is_refused_by_name(locked_folder: Path) -> None:
+    """Whoever may only read is told so, and what would help."""
+    said = as_nobody(locked_folder, "write")
+    assert said.startswith("StorageReadOnlyError open")
+    assert "writ" in said
+
+
+def test_a_file_in_a_folder_that_may_not_be_written_can_be_read(locked_folder: Path) -> None:
+    """Without a log the file is read by itself: no -shm file can be made beside it."""
+    assert as_nobody(locked_folder, "read") == "1\n"
+    assert [path.name for path in locked_folder.iterdir()] == ["state.db"]
+
+
+def test_a_folder_that_may_not_be_written_takes_no_new_file(locked_folder: Path) -> None:
+    """A file that cannot be created is refused by name."""
+    (locked_folder / "state.db").unlink()
+    said = as_nobody(locked_folder, "write")
+    assert said.startswith(StorageReadOnlyError.__name__)
