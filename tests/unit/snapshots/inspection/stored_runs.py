@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+from snapshots import SqliteSnapshotStore
 from snapshots.limits import NO_TIMER_MS, REVISION_FIRST
 from snapshots.records import RunHeader
 from snapshots.testing import START_MS
@@ -208,3 +209,15 @@ def run_of(text: str, run_id: str) -> dict[str, Any]:
 def encoded(value: object) -> bytes:
     """Return the bytes of a JSON structure."""
     return json.dumps(value).encode()
+
+
+def add(store: SqliteSnapshotStore, run_id: str = RUN, **changes: Any) -> RunHeader:
+    """Create a run as the fixtures describe it."""
+    fields: dict[str, Any] = {
+        "run_id": run_id,
+        "machine": MACHINE,
+        "digest": DIGEST,
+        "shape": encoded(SHAPE),
+        "blob": encoded(run_value(run=run_id)),
+    }
+    return store.create(**(fields | changes))

@@ -7,11 +7,8 @@ import os
 import shutil
 import sqlite3
 import subprocess
-import tempfile
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,7 +19,7 @@ from snapshots.inspection.cli.runs import RunStatus
 from snapshots.inspection.printable import moment
 from snapshots.inspection.queries.listing import RunFilter, list_runs
 from snapshots.opening import open_store
-from snapshots.records import STATUSES, RunHeader
+from snapshots.records import STATUSES
 from snapshots.store import SqliteSnapshotStore
 from tests.unit.snapshots.inspection.cli.command_line import (
     COMMAND,
@@ -33,42 +30,15 @@ from tests.unit.snapshots.inspection.cli.command_line import (
     without_styles,
 )
 from tests.unit.snapshots.inspection.stored_runs import (
-    DIGEST,
     MACHINE,
     RUN,
-    SHAPE,
+    add,
     encoded,
     run_of,
     run_value,
 )
 
 EVIL = "\x1b]0;owned\x07[bold]x[/]\n\u202e"
-
-
-def add(store: SqliteSnapshotStore, run_id: str = RUN, **changes: Any) -> RunHeader:
-    """Create a run as the fixtures describe it."""
-    fields: dict[str, Any] = {
-        "run_id": run_id,
-        "machine": MACHINE,
-        "digest": DIGEST,
-        "shape": encoded(SHAPE),
-        "blob": encoded(run_value(run=run_id)),
-    }
-    return store.create(**(fields | changes))
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """Return where the file of a test lies."""
-    return tmp_path / "runs.db"
-
-
-@pytest.fixture
-def store(path: Path) -> Iterator[SqliteSnapshotStore]:
-    """Hold a file with one run open for writing, as a host would."""
-    with open_store(path) as opened:
-        add(opened)
-        yield opened
 
 
 def refusal(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
@@ -650,15 +620,6 @@ def test_a_question_that_takes_too_long_is_given_up(path: Path) -> None:
 
 
 # -- copies ------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def shut() -> Iterator[Path]:
-    """Return a folder that anybody may look into and that is closed by the test."""
-    folder = Path(tempfile.mkdtemp(prefix="snapshots-test-"))
-    yield folder
-    folder.chmod(0o755)
-    shutil.rmtree(folder)
 
 
 def test_a_copy_in_a_folder_that_cannot_be_written_is_read_where_it_lies(

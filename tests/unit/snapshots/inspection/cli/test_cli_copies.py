@@ -7,9 +7,7 @@ import json
 import os
 import stat
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -29,32 +27,13 @@ from tests.unit.snapshots.inspection.stored_runs import (
     MACHINE,
     RUN,
     SHAPE,
+    add,
     encoded,
     run_of,
     run_value,
 )
 
 EVIL = "\x1b]0;owned\x07\u202e"
-
-
-def add(store: SqliteSnapshotStore, run_id: str = RUN, **changes: Any) -> None:
-    """Create a run as the fixtures describe it."""
-    fields: dict[str, Any] = {
-        "run_id": run_id,
-        "machine": MACHINE,
-        "digest": DIGEST,
-        "shape": encoded(SHAPE),
-        "blob": encoded(run_value(run=run_id)),
-    }
-    store.create(**(fields | changes))
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[SqliteSnapshotStore]:
-    """Hold a file with one run open for writing, as a host would."""
-    with open_store(tmp_path / "runs.db") as opened:
-        add(opened)
-        yield opened
 
 
 def told(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int, str, str]:

@@ -7,8 +7,6 @@ import os
 import random
 import shutil
 import sqlite3
-import tempfile
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -68,22 +66,6 @@ def add(store: SqliteSnapshotStore, run_id: str = RUN, **changes: Any) -> None:
         "parked": True,
     }
     store.create(**(fields | changes))
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """Return where the file of a test lies."""
-    return tmp_path / "runs.db"
-
-
-@pytest.fixture
-def shut() -> Iterator[Path]:
-    """Return a folder that others can look into, and be kept from writing to."""
-    folder = Path(tempfile.mkdtemp(prefix="snapshots-test-"))
-    folder.chmod(0o755)
-    yield folder
-    folder.chmod(0o755)
-    shutil.rmtree(folder)
 
 
 def made(path: Path, *runs: dict[str, Any]) -> Path:

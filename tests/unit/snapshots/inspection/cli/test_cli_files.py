@@ -25,12 +25,6 @@ from tests.unit.snapshots.inspection.stored_runs import (
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """Return where the file of a test lies."""
-    return tmp_path / "runs.db"
-
-
-@pytest.fixture
 def store(path: Path) -> Iterator[SqliteSnapshotStore]:
     """Hold a file open for writing, as a host would: two live runs, one ended, free pages."""
     with open_store(path) as opened:

@@ -8,8 +8,6 @@ import pty
 import shutil
 import sqlite3
 import subprocess
-import tempfile
-from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -333,15 +331,6 @@ def test_a_terminal_shows_them_within_its_width(path: Path, name: str, columns: 
     assert plain == without_styles(plain)
     piped = command(name, path)
     assert (piped.returncode, piped.stderr, len(piped.stdout.splitlines())) == (0, "", 4)
-
-
-@pytest.fixture
-def shut() -> Iterator[Path]:
-    """Return a folder that anybody may look into and that is closed by the test."""
-    folder = Path(tempfile.mkdtemp(prefix="snapshots-test-"))
-    yield folder
-    folder.chmod(0o755)
-    shutil.rmtree(folder)
 
 
 @pytest.mark.parametrize("words", [("effects",), ("timers",), ("gates",), ("runs", "--overdue")])

@@ -18,10 +18,8 @@ from snapshots.errors import StorageError
 from snapshots.inspection.cli import run
 from snapshots.records import MailboxEntry
 from tests.unit.snapshots.inspection.stored_runs import (
-    DIGEST,
-    MACHINE,
     RUN,
-    SHAPE,
+    add,
     effect,
     encoded,
     run_value,
@@ -29,27 +27,6 @@ from tests.unit.snapshots.inspection.stored_runs import (
 
 AT_ONCE = ("--wait", "0")
 SEND = ("send", RUN, "pay")
-
-
-def add(store: SqliteSnapshotStore, run_id: str = RUN, **changes: Any) -> None:
-    """Create a run as the fixtures describe it."""
-    blob = encoded(run_value(run=run_id))
-    fields: dict[str, Any] = {"run_id": run_id, "machine": MACHINE, "digest": DIGEST}
-    store.create(**(fields | {"shape": encoded(SHAPE), "blob": blob} | changes))
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """Return where the file of a test lies."""
-    return tmp_path / "runs.db"
-
-
-@pytest.fixture
-def store(path: Path) -> Iterator[SqliteSnapshotStore]:
-    """Hold a file with one live run open for writing, as a host would."""
-    with open_store(path) as opened:
-        add(opened)
-        yield opened
 
 
 class Said:

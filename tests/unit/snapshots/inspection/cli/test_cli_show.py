@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from snapshots.inspection.cli import run
 from snapshots.inspection.diagram import rendering
-from snapshots.opening import open_store
 from snapshots.store import SqliteSnapshotStore
 from snapshots.testing import START_MS
 from tests.unit.snapshots.inspection.cli.command_line import command, on_terminal, without_styles
@@ -29,31 +26,12 @@ from tests.unit.snapshots.inspection.stored_runs import (
     RUN,
     SECOND,
     SHAPE,
+    add,
     effect,
     encoded,
     root_node,
     run_value,
 )
-
-
-def add(store: SqliteSnapshotStore, run_id: str = RUN, **changes: Any) -> None:
-    """Create a run as the fixtures describe it."""
-    fields: dict[str, Any] = {
-        "run_id": run_id,
-        "machine": MACHINE,
-        "digest": DIGEST,
-        "shape": encoded(SHAPE),
-        "blob": encoded(run_value(run=run_id)),
-    }
-    store.create(**(fields | changes))
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[SqliteSnapshotStore]:
-    """Hold a file with one run open for writing, as a host would."""
-    with open_store(tmp_path / "runs.db") as opened:
-        add(opened)
-        yield opened
 
 
 def show(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 0) -> tuple[str, str]:

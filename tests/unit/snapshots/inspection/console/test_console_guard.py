@@ -46,12 +46,6 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """Return where the file of a test lies."""
-    return tmp_path / "runs.db"
-
-
-@pytest.fixture
 def store(path: Path) -> Iterator[SqliteSnapshotStore]:
     """Hold a file with one live run open for writing, as a host would."""
     with open_store(path, clock=ManualClock()) as held:

@@ -41,12 +41,6 @@ OTHER = "0299b1c2-7e1c-7b1e-9b3f-3a2b1c0d9e8f"
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """Return where the file of a test lies."""
-    return tmp_path / "runs.db"
-
-
-@pytest.fixture
 def store(path: Path) -> Iterator[SqliteSnapshotStore]:
     """Hold the file open for writing, as a host would."""
     with open_store(path, clock=ManualClock()) as held:

@@ -44,12 +44,6 @@ def attentive(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """Return where the file of a test lies."""
-    return tmp_path / "runs.db"
-
-
-@pytest.fixture
 def store(path: Path) -> Iterator[SqliteSnapshotStore]:
     """Hold a file with two live runs open for writing, as a host would."""
     with open_store(path, clock=ManualClock()) as held:

@@ -22,12 +22,6 @@ STATEMENTS = {
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """Return where the file of a test lies."""
-    return tmp_path / "runs.db"
-
-
-@pytest.fixture
 def store(path: Path) -> Iterator[SqliteSnapshotStore]:
     """Hold a file with runs of two machines, one of them in two shapes, open for writing."""
     with open_store(path) as held:
