@@ -228,23 +228,25 @@ def test_looking_takes_no_lock_that_a_host_could_miss(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     open_store(path).close()
     code = (
-        "import asyncio, sys\n"
+        "import asyncio, pathlib, sys\n"
         "from machines import Host\n"
         f"sys.path.insert(0, {str(ROOT)!r})\n"
         "from tests.host.charts import Door\n"
         "async def main():\n"
         "    print('up', flush=True)\n"
-        "    for _ in range(40):\n"
+        "    begun = 0\n"
+        "    while begun < 10 or not pathlib.Path(sys.argv[1] + '.enough').exists():\n"
         "        async with Host(sys.argv[1], machines=[Door]):\n"
-        "            pass\n"
+        "            begun += 1\n"
+        "    print(begun, flush=True)\n"
         "asyncio.run(main())\n"
     )
     with process(code, path) as hosts:
-        looks = 0
-        while hosts.poll() is None:
+        for _ in range(20):
             examine(path, now_ms=START_MS)
-            looks += 1
-    assert hosts.returncode == 0
-    assert looks > 3
+        Path(f"{path}.enough").touch()
+        assert hosts.stdout is not None
+        begun = int(hosts.stdout.readline())
+        assert hosts.wait() == 0
     with closing(sqlite3.connect(path)) as other:
-        assert other.execute("select term from owner").fetchone() == (40,)
+        assert other.execute("select term from owner").fetchone() == (begun,)
