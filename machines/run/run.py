@@ -122,7 +122,8 @@ class Run:
     @property
     def status(self) -> Status:
         """The run's status, `live` before its first save."""
-        return self.header.status if self.header is not None else "live"
+        header = self.row.header
+        return header.status if header is not None else "live"
 
     @property
     def goes_on(self) -> bool:
@@ -198,8 +199,7 @@ class Run:
 
     def boundary(self, node: Node) -> None:
         """Save the whole run: the macrostep of `node` is over and nothing that follows began."""
-        header = self.row.header
-        if self.over or (header is not None and header.status != "live"):
+        if not self.goes_on:
             raise Halt
         tree, ledgers = self.tree, self.ledgers
         root = tree.root
@@ -327,7 +327,7 @@ class Run:
         root = tree.root if fresh else None
         moved = encode_moved(tree, self.machine) if fresh else []
         beside = beside_charts(tree, self.machine) if fresh else row.beside
-        arrivals = tree.arrivals.copy() if live and fresh else self._arrivals(status)
+        arrivals = self._arrivals(status)
         rest = self._rest(arrivals)
         due = tree.timers.next_due() if live else None
         due_ms = NO_TIMER_MS if due is None else due

@@ -13,7 +13,7 @@ from machines import capture
 from machines.binding import start
 from machines.engine import fast
 from snapshots.testing import ManualClock
-from tests.unit.machines.charts import log_of
+from tests.unit.machines.charts import log_of, note
 
 Step = str | tuple[Any, ...] | Callable[[StateChart[Any]], object]
 """An event, or one with arguments and a dict of data, or something to be done to the chart."""
@@ -106,3 +106,33 @@ def show(value: object) -> str:
         found: Any = value
         return f"{type(value).__name__}({show(found.source)}>{show(found.target)})"
     return f"{type(value).__name__}:{value}"
+
+
+FLAGS = [
+    {"catch_errors_as_events": caught, "atomic_configuration_update": at_once}
+    for caught in (True, False)
+    for at_once in (True, False)
+]
+
+
+def failing_at(name: str) -> Any:
+    """Return a callback that fails if it is told to by its name."""
+
+    def callback(self: Any, fail: str = "", kind: type[Exception] = ValueError) -> str:
+        note(self, name)
+        if fail == name:
+            raise kind(name)
+        return name
+
+    callback.__name__ = callback.__qualname__ = name
+    return callback
+
+
+def say(self: Any, who: str, do: dict[str, str]) -> str:
+    """Note where a callback is called, and do there what it is told to; return its name."""
+    note(self, f"{who} in {[state.id for state in self.configuration]}")
+    if (what := do.get(who)) is not None:
+        how, _, event = what.partition(" ")
+        sent = self.raise_(event, who=who) if how == "raise" else self.send(event, who=who)
+        note(self, f"{who} got {sent}")
+    return who

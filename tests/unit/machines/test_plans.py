@@ -10,7 +10,7 @@ from statemachine import State, StateChart, StateMachine
 from statemachine.exceptions import InvalidDefinition
 
 from tests.unit.machines import behaviours
-from tests.unit.machines.both_ways import Step, tell, the_same
+from tests.unit.machines.both_ways import FLAGS, Step, failing_at, say, tell, the_same
 from tests.unit.machines.charts import log_of, note
 from tests.unit.machines.test_engine import SCRIPTS
 
@@ -238,32 +238,14 @@ class Fails(StateChart):
         note(self, f"heard {error!r}")
 
 
-def _failing(name: str) -> Any:
-    def callback(self: Any, fail: str = "", kind: type[Exception] = ValueError) -> str:
-        note(self, name)
-        if fail == name:
-            raise kind(name)
-        return name
-
-    callback.__name__ = callback.__qualname__ = name
-    return callback
-
-
 PLACES = [f"{group}_{which}" for group in ("before", "exit", "on", "enter", "after")
           for which in ("one", "two")]  # fmt: skip
 
 
 def failing(base: type[StateChart[Any]], **flags: bool) -> type[StateChart[Any]]:
     """Return a class that can fail in each of its callbacks."""
-    body = {place: _failing(place) for place in PLACES}
+    body = {place: failing_at(place) for place in PLACES}
     return type(base)("Failing", (base,), {**body, **flags})
-
-
-FLAGS = [
-    {"catch_errors_as_events": caught, "atomic_configuration_update": at_once}
-    for caught in (True, False)
-    for at_once in (True, False)
-]
 
 
 @pytest.mark.parametrize("kind", [ValueError, InvalidDefinition])
@@ -332,28 +314,20 @@ class Busy(StateChart):
         note(self, f"ping of {who}")
         return "heard"
 
-    def _say(self, who: str, do: dict[str, str]) -> str:
-        note(self, f"{who} in {[state.id for state in self.configuration]}")
-        if (what := do.get(who)) is not None:
-            how, _, event = what.partition(" ")
-            sent = self.raise_(event, who=who) if how == "raise" else self.send(event, who=who)
-            note(self, f"{who} got {sent}")
-        return who
-
     def before_go(self, do: dict[str, str]) -> str:
-        return self._say("before", do)
+        return say(self, "before", do)
 
     def on_exit_a(self, do: Any = ()) -> str:
-        return self._say("exit", dict(do))
+        return say(self, "exit", dict(do))
 
     def on_go(self, do: dict[str, str]) -> str:
-        return self._say("on", do)
+        return say(self, "on", do)
 
     def on_enter_b(self, do: dict[str, str]) -> str:
-        return self._say("enter", do)
+        return say(self, "enter", do)
 
     def after_go(self, do: dict[str, str]) -> str:
-        return self._say("after", do)
+        return say(self, "after", do)
 
 
 GROUPS = ("before", "exit", "on", "enter", "after")

@@ -9,15 +9,10 @@ from statemachine import State, StateChart, StateMachine
 from statemachine.exceptions import InvalidDefinition
 
 from machines import gate
-from tests.unit.machines.both_ways import Step, tell, the_same
+from tests.unit.machines.both_ways import FLAGS, Step, failing_at, say, tell, the_same
 from tests.unit.machines.charts import note
 
 Flags = dict[str, bool]
-FLAGS: list[Flags] = [
-    {"catch_errors_as_events": caught, "atomic_configuration_update": at_once}
-    for caught in (True, False)
-    for at_once in (True, False)
-]
 GROUPS = ("before", "on", "after")
 
 
@@ -101,17 +96,6 @@ def test_the_states_around_stay_as_they_are() -> None:
     assert the_same(Regions, script) == len(script)
 
 
-def _failing(name: str) -> Any:
-    def callback(self: Any, fail: str = "", kind: type[Exception] = ValueError) -> str:
-        note(self, name)
-        if fail == name:
-            raise kind(name)
-        return name
-
-    callback.__name__ = callback.__qualname__ = name
-    return callback
-
-
 PLACES = [f"{group}_{which}" for group in GROUPS for which in ("one", "two")]
 
 
@@ -140,7 +124,7 @@ def test_an_error_goes_where_the_library_sends_it(
     flags: Flags, place: str, kind: type[Exception]
 ) -> None:
     """Of each group: what is still called, told as an event, and raised."""
-    cls = flagged(Fails, {**flags, **{name: _failing(name) for name in PLACES}})
+    cls = flagged(Fails, {**flags, **{name: failing_at(name) for name in PLACES}})
     script: list[Step] = [("stay", {"fail": place, "kind": kind}), "go", "go", "stay", "stay"]
     assert the_same(cls, script, stored=False) >= 2
 
@@ -159,22 +143,14 @@ class Busy(StateChart):
         note(self, f"ping of {who}")
         return "heard"
 
-    def _say(self, who: str, do: dict[str, str]) -> str:
-        note(self, f"{who} in {[state.id for state in self.configuration]}")
-        if (what := do.get(who)) is not None:
-            how, _, event = what.partition(" ")
-            sent = self.raise_(event, who=who) if how == "raise" else self.send(event, who=who)
-            note(self, f"{who} got {sent}")
-        return who
-
     def before_stay(self, do: dict[str, str]) -> str:
-        return self._say("before", do)
+        return say(self, "before", do)
 
     def on_stay(self, do: dict[str, str]) -> str:
-        return self._say("on", do)
+        return say(self, "on", do)
 
     def after_stay(self, do: dict[str, str]) -> str:
-        return self._say("after", do)
+        return say(self, "after", do)
 
 
 @pytest.mark.parametrize("what", ["raise ping", "send ping", "raise go", "send go"])
