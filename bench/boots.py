@@ -24,8 +24,7 @@ from snapshots.identifiers import new_run_id
 from snapshots.records import Status
 
 SELECT: Final = """
-select id, run_id, machine, digest, status, reason, revision, created_ms, updated_ms, ended_ms,
-  due_ms, parked
+select id, run_id, machine, digest, status, reason, created_ms, ended_ms, head
 from runs indexed by runs_live where status = 'live' order by id"""
 """The rows of the live runs, all columns but the blobs."""
 

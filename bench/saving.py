@@ -17,8 +17,9 @@ from machines.run.run import Run
 from snapshots import open_store
 from snapshots.clock import SystemClock
 from snapshots.codec import dump, load
+from snapshots.heads import pack_head, packed
 from snapshots.identifiers import new_run_id
-from snapshots.store.sqlite import SAVE_IN_TERM
+from snapshots.store.saving import SAVE_IN_TERM
 
 KB: Final = 1_000
 SMALL_BYTES: Final = 1 * KB
@@ -112,9 +113,9 @@ class Floor:
         """Encode them, and write them over the row."""
         header, revision = self._header, self._revision
         self._blob = self._encode(self._value)
-        guard = (header.row, revision, header.run_id, self._term)
-        columns = (revision + 1, header.updated_ms, header.due_ms, 0, self._blob)
-        self._execute(SAVE_IN_TERM, columns + guard)
+        guard = (header.row, packed(revision), header.run_id, self._term)
+        head = pack_head(revision + 1, header.updated_ms, header.due_ms, parked=False)
+        self._execute(SAVE_IN_TERM, (head, self._blob, *guard))
         self._revision = revision + 1
 
     def check(self) -> None:

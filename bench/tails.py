@@ -27,6 +27,7 @@ from bench.payloads import blobs
 from machines.host.sweeping import in_slices
 from snapshots import limits, open_store
 from snapshots.clock import SystemClock
+from snapshots.heads import pack_head
 from snapshots.identifiers import new_run_id
 
 if TYPE_CHECKING:
@@ -53,9 +54,8 @@ _NS_PER_S: Final = 1_000_000_000
 _MS_PER_S: Final = 1_000
 _OLD_MS: Final = 2 * limits.RETENTION_MS
 _INSERT: Final = """
-insert into runs (run_id, machine, digest, status, reason, revision, created_ms, updated_ms,
-  ended_ms, due_ms, parked, blob)
-values (?, 'm', 'd', ?, null, ?, ?, ?, ?, ?, 1, ?)"""
+insert into runs (run_id, machine, digest, status, reason, created_ms, ended_ms, head, blob)
+values (?, 'm', 'd', ?, null, ?, ?, ?, ?)"""
 
 
 @contextmanager
@@ -297,7 +297,7 @@ def _fill(path: Path, finished: int) -> None:
 def _rows(finished: int) -> Iterator[tuple[object, ...]]:
     clock, random = SystemClock(), Random(3)
     payloads, old_payloads = blobs(RUN_BYTES), blobs(FINISHED_BYTES)
-    first, old_ms = limits.REVISION_FIRST, clock.now_ms() - _OLD_MS
+    old_ms = clock.now_ms() - _OLD_MS
     rows = finished + LIVE
     for number in range(rows):
         created_ms = old_ms + number
@@ -305,9 +305,9 @@ def _rows(finished: int) -> Iterator[tuple[object, ...]]:
         is_live = number * LIVE % rows < LIVE  # evenly, and so many of them
         ended_ms = None if is_live else created_ms + random.randrange(SHUFFLED_ROWS)
         status = "live" if is_live else "done"
-        times = (created_ms, created_ms, ended_ms, limits.NO_TIMER_MS)
+        head = pack_head(limits.REVISION_FIRST, created_ms, limits.NO_TIMER_MS, parked=True)
         blob = next(payloads if is_live else old_payloads)
-        yield (new_run_id(clock), status, first, *times, blob)
+        yield (new_run_id(clock), status, created_ms, ended_ms, head, blob)
 
 
 def _leave_to_sqlite(store: SqliteSnapshotStore) -> None:

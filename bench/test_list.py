@@ -27,8 +27,7 @@ LIVE_EVERY: Final = 50
 PAGE_ROWS: Final = 50
 LONG_PAGE_ROWS: Final = HEADERS_ROWS_MAX - 1
 COLUMNS: Final = """
-select id, run_id, machine, digest, status, reason, revision, created_ms, updated_ms, ended_ms,
-  due_ms, parked from runs """
+select id, run_id, machine, digest, status, reason, created_ms, ended_ms, head from runs """
 SELECT: Final = COLUMNS + "order by id desc limit ?"
 SELECT_LIVE: Final = COLUMNS + "indexed by runs_live where status = 'live' order by id desc limit ?"
 SELECT_NONE: Final = COLUMNS + "where status = 'lost' order by id desc limit ?"

@@ -7,9 +7,9 @@ from typing import Final
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
 
-# From 2^33 on, SQLite stores an integer in six bytes until 2^47: the row keeps its length.
+# Where revisions begin. They were a column once, which has had one width from there on.
 REVISION_FIRST: Final = 2**33
-# 2100-01-01T00:00Z, as wide as any real due time in ms: the row keeps its length.
+# 2100-01-01T00:00Z, which is due after every real timer.
 NO_TIMER_MS: Final = 4_102_444_800_000
 RUN_ID_CHARS_MAX: Final = 200
 BLOB_BYTES_MAX: Final = 16 * MIB
@@ -133,6 +133,9 @@ BACKUP_CREATE_TRIES_MAX: Final = 10
 CANVAS_BYTES_MIN: Final = 3_000
 """From what length on a blob has room in it, so that its parts keep their places: a shorter one
 lies in one page, which is logged whole anyway."""
+OVERWRITTEN_BYTES_MIN: Final = 64 * KIB
+"""From what length on only what changed of a blob is written: of a shorter one all of it is as
+fast."""
 TRAIL_ENTRIES_MAX: Final = 64
 TRAIL_BYTES_MAX: Final = 2_400
 TRAIL_EVENT_CHARS_MAX: Final = 200

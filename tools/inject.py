@@ -1,10 +1,11 @@
 """Have the disk fail at the first thing that is asked of it, at the second, and so on.
 
-    python tools/inject.py [--operation NAME …] [--kind KIND …] [--short]
+    python tools/inject.py [--operation NAME …] [--kind KIND …] [--short] [--long-rows]
 
 Whatever a host can be asked is done while the n-th read, write, sync, open, cut or deletion fails,
 or the n-th transaction finds the file locked: once, or from then on until it is mended. n goes up
-until a pass in which nothing failed. Each time the error must be the right one, no effect may come
+until a pass in which nothing failed. With `--long-rows` every save writes over a part of its row,
+as those of runs of 64 KB do. Each time the error must be the right one, no effect may come
 after it, no row may be lost or mixed, and the same host must be able to do it again. Exit code 1 if
 not.
 """
@@ -25,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from tools.disk.failing import FAULTS, Fault
 from tools.disk.operations import OPERATIONS, Operation
 from tools.disk.trials import attempt
+from tools.lengths import as_long_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -90,10 +92,14 @@ def main(arguments: list[str] | None = None) -> int:
     kinds = sorted({fault.kind for fault in FAULTS})
     parser.add_argument("--kind", choices=kinds, action="append", help="default: all")
     parser.add_argument("--short", action="store_true", help="leave out most n beyond the fifth")
+    parser.add_argument("--long-rows", action="store_true", help="save as long rows are saved")
     options = parser.parse_args(arguments)
     faults = tuple(fault for fault in FAULTS if not options.kind or fault.kind in options.kind)
     failures, begun_s = 0, time.monotonic()
-    with tempfile.TemporaryDirectory(dir=FAST if FAST.is_dir() else None) as name:
+    with (
+        tempfile.TemporaryDirectory(dir=FAST if FAST.is_dir() else None) as name,
+        as_long_rows(if_so=options.long_rows),
+    ):
         for operation in OPERATIONS:
             if options.operation and operation.name not in options.operation:
                 continue

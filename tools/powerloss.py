@@ -36,6 +36,7 @@ from tools.disk.life import Life, looking_often
 from tools.disk.recording import Recording
 from tools.disk.telling import told
 from tools.disk.watching import watched
+from tools.lengths import as_long_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,6 +51,8 @@ SHOWN: Final = 5
 YEAR_MS: Final = 366 * 86_400_000
 FAST: Final = Path("/dev/shm")  # noqa: S108 - a folder of our own is made in it
 CONTROL_SECONDS: Final = 75.0
+LONG_ROWS: Final = 0.5
+"""How many lives save as rows of 64 KB are saved."""
 """How long a control may take to be found."""
 
 
@@ -182,7 +185,8 @@ def _often(rng: random.Random) -> Iterator[None]:
     bounds["WAL_BYTES_MAX"] = 8 * pages * limits.PAGE_BYTES
     bounds["WAL_IDLE_BYTES"] = limits.PAGE_BYTES
     try:
-        yield
+        with as_long_rows(if_so=rng.random() < LONG_ROWS):
+            yield
     finally:
         bounds.update(before)
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from machines.binding.capturing import encode_moved, node_bytes
 from machines.recovery.form import check_form
 from machines.shape import shape_bytes
+from snapshots import limits
 from snapshots.codec import load
 from snapshots.layout import BEGIN, Canvas, unfold_blob
-from snapshots.limits import BLOB_BYTES_MAX, CANVAS_BYTES_MIN
 from snapshots.records import RunHeader, StoredRun
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from snapshots.records import Status
     from snapshots.store import SnapshotStore
 
-_COLUMNS_BYTES = 60
+_COLUMNS_BYTES = 92
 """What the columns of fixed width take of a row, its header and the digest included."""
 
 
@@ -110,6 +110,7 @@ class Row:
                     due_ms=due_ms,
                     parked=parked,
                     sync=sync,
+                    changed=canvas.changed if canvas is not None and self._is_drawn else None,
                 )
         except BaseException as error:
             if self._canvas is not None and self._is_drawn:
@@ -188,7 +189,7 @@ class Row:
         if canvas is None or not live:
             charts = self.charts if root is None else BEGIN["root"] + node_bytes(root)
             blob = self._joined(charts, beside, rest)
-            if not live or root is None or len(blob) < CANVAS_BYTES_MIN:
+            if not live or root is None or len(blob) < limits.CANVAS_BYTES_MIN:
                 return charts, None, blob
             canvas = Canvas(
                 _COLUMNS_BYTES + len(self.run_id.encode()) + len(self.machine.name.encode())
@@ -197,7 +198,7 @@ class Row:
         hot = {"step": rest.hot["step"], **beside, **rest.hot}
         cold = {"input": self._input, **rest.cold}
         drawn = canvas.draw(self._begin, hot, cold, root, moved)
-        if len(drawn) <= BLOB_BYTES_MAX:
+        if len(drawn) <= limits.BLOB_BYTES_MAX:
             return b"", canvas, drawn
         # What is too long with room to grow may fit without any.
         charts = canvas.charts if root is None else BEGIN["root"] + node_bytes(root)

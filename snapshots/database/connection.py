@@ -140,6 +140,24 @@ class Database:
         finally:
             gate.room.release()
 
+    def overwrite(
+        self,
+        table: str,
+        column: str,
+        row: int,
+        pieces: Iterable[tuple[int, bytes | bytearray | memoryview]],
+    ) -> None:
+        """Write pieces over parts of one value, each where it begins: in a transaction.
+
+        The value keeps its length, and SQLite logs the pages that a piece lies on.
+        """
+        value = self.connection.blob_open("main", table, column, row, True)  # noqa: FBT003 - the driver takes it by place
+        # An open one would keep the transaction open.
+        with value:
+            for start, piece in pieces:
+                value.seek(start)
+                value.write(piece)
+
     def after_commit(self, tell: Callable[[], object]) -> None:
         """Have `tell` called once what is written now is committed, and not if it is undone.
 

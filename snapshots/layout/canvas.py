@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from snapshots.layout.joining import BEGIN
-from snapshots.layout.places import BLANK, COMMA, Place, Room, laid_out, roomy
+from snapshots.layout.places import BLANK, COMMA, OVERFLOW_BYTES, Place, Room, laid_out, roomy
 from snapshots.limits import KIB, PAGE_BYTES
 
 if TYPE_CHECKING:
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
     from snapshots.layout.places import Drawn
 
-_LINK_BYTES: Final = 4
-_OVERFLOW_BYTES: Final = PAGE_BYTES - _LINK_BYTES
-"""What each page behind the first holds of a long row (SQLite's file format, 1.6)."""
 _HEAP_BYTES_MIN: Final = 64 * KIB
 _LOCAL_BYTES_MAX: Final = PAGE_BYTES - 35
 _LOCAL_BYTES: Final = _LOCAL_BYTES_MAX - 21
@@ -99,6 +96,13 @@ class Canvas:
         """Let go of what `undo` needs: what was drawn is saved, and a run may wait for months."""
         self._undo.clear()
         self._former, self._former_span = None, self._span
+
+    @property
+    def changed(self) -> list[tuple[int, int]] | None:
+        """Where the last `draw` has drawn, from and to; None if it has laid out all anew."""
+        if self._former is not None:
+            return None
+        return [(start, start + len(text)) for start, text in self._undo]
 
     @property
     def charts(self) -> bytes:
@@ -224,7 +228,7 @@ class Canvas:
         return True
 
     def _settle(self, above: Place, key: str, chart: Drawn) -> bool:
-        laid, text = laid_out(key, chart, 0)
+        laid, text = laid_out(key, chart, 0, 0)
         start = above.room.take(laid.size) if above.room is not None else None
         if start is None:
             return False
@@ -273,8 +277,8 @@ class Canvas:
         )
         at += self._lay_out_charts(parts, at, root)
         # The last brace lies where the row's length puts most of it beside the other columns.
-        over = (self._besides + at + 1 - _LOCAL_BYTES) % _OVERFLOW_BYTES
-        parts += (b" " * (_OVERFLOW_BYTES - over), b"}")
+        over = (self._besides + at + 1 - _LOCAL_BYTES) % OVERFLOW_BYTES
+        parts += (b" " * (OVERFLOW_BYTES - over), b"}")
         self._former = self.blob
         self.blob = bytearray().join(parts)
         _keep_heap(len(self.blob))
@@ -297,15 +301,18 @@ class Canvas:
 
     def _lay_out_charts(self, parts: list[bytes], at: int, root: Drawn | None) -> int:
         """Add the charts, as they are drawn if they shall stay so; return how long they are."""
+        gap = 0
         if root is not None:
-            self._root, text = laid_out("root", root, at)
+            self._root, text = laid_out("root", root, at, _LOCAL_BYTES - self._besides)
         else:
             text = self.charts
+            # By whole pages, so that what lies in one still does.
+            gap = (self._span[0] - at) % OVERFLOW_BYTES
             if self._root is not None:
-                self._root.shift(at - self._root.start)
-        parts.append(text)
-        self._span = at, len(text)
-        return len(text)
+                self._root.shift(at + gap - self._root.start)
+        parts += (b" " * gap, text)
+        self._span = at + gap, len(text)
+        return gap + len(text)
 
 
 def _keep_heap(size: int) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
 from snapshots.layout.joining import quote
+from snapshots.limits import PAGE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +15,10 @@ BELOW: Final = b',"children":{'
 END: Final = b"}}"
 COMMA: Final = b","
 BLANK: Final = b" "
+_AROUND_BYTES: Final = 4  # a comma, two quotes and a colon, about the key of a chart
+_LINK_BYTES: Final = 4
+OVERFLOW_BYTES: Final = PAGE_BYTES - _LINK_BYTES
+"""What each page behind the first holds of a long row (SQLite's file format, 1.6)."""
 
 
 class Drawn(Protocol):
@@ -105,8 +110,11 @@ class Place:
             yield from place.walk()
 
 
-def laid_out(key: str, chart: Drawn, start: int) -> tuple[Place, bytes]:
-    """Return a new place for a chart, and its bytes; they begin with a comma."""
+def laid_out(key: str, chart: Drawn, start: int, edge: int) -> tuple[Place, bytes]:
+    """Return a new place for a chart, and its bytes; they begin with a comma.
+
+    A page ends at `edge`, and at each `OVERFLOW_BYTES` from there.
+    """
     assert chart.fragment is not None, f"chart {key!r} moved and was not encoded"
     name = quote(key) + b":"
     place = Place(key, name, start, 0, chart.fragment, 0)
@@ -118,7 +126,11 @@ def laid_out(key: str, chart: Drawn, start: int) -> tuple[Place, bytes]:
     parts = [(COMMA + place.text).ljust(place.own_size), BELOW]
     at = start + place.own_size + len(BELOW)
     for below, inner in chart.children.items():
-        laid, text = laid_out(below, inner, at)
+        if gap := _gap(below, inner, at, edge):
+            place.room.give(at, gap)
+            parts.append(b" " * gap)
+            at += gap
+        laid, text = laid_out(below, inner, at, edge)
         place.first = place.first or laid
         place.below[below] = laid
         parts.append(text if laid is not place.first else BLANK + text[1:])
@@ -131,3 +143,13 @@ def laid_out(key: str, chart: Drawn, start: int) -> tuple[Place, bytes]:
     parts += (b" " * spare, END)
     place.size = at + spare + len(END) - start
     return place, b"".join(parts)
+
+
+def _gap(key: str, chart: Drawn, at: int, edge: int) -> int:
+    """Return how far behind `at` a chart shall begin, so that its text lies in one page.
+
+    A save then logs one page for it, not two. Not where it would be far for what it is.
+    """
+    length = len(key) + len(chart.fragment or b"") + _AROUND_BYTES
+    left = (edge - at) % OVERFLOW_BYTES
+    return left if left < length <= OVERFLOW_BYTES and left <= length // 2 else 0

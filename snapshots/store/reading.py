@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from snapshots import limits
 from snapshots.errors import AmbiguousRunError, LimitError, RunNotFoundError
+from snapshots.heads import unpack_head
 from snapshots.records import LiveRows, Owner, RunHeader, StoredRun, WaitingRuns
 
 if TYPE_CHECKING:
@@ -14,47 +15,47 @@ if TYPE_CHECKING:
     from snapshots.database import Database, Row
     from snapshots.records import Status
 
-_HEADER_COLUMNS: Final = 12
+_HEADER_COLUMNS: Final = 9
 _ROW_MAX: Final = 2**63 - 1
 _HEADERS_ASKED: Final = "the number of headers asked for"
 
 # Texts that people chose are cast, so that damaged UTF-8 in one row hides no other.
 LOAD: Final = """
 select id, cast(run_id as blob), cast(machine as blob), cast(digest as blob), status,
-  cast(reason as blob), revision, created_ms, updated_ms, ended_ms, due_ms, parked, blob
+  cast(reason as blob), created_ms, ended_ms, head, blob
 from runs where run_id = ?"""
 
 # `indexed by`: a walk of all rows in the order of their key would give the same answer, and
 # read each finished one to find that it is finished. A statement that cannot avoid it fails.
 LIVE: Final = """
 select id, cast(run_id as blob), cast(machine as blob), cast(digest as blob), status,
-  cast(reason as blob), revision, created_ms, updated_ms, ended_ms, due_ms, parked,
-  case parked when 0 then blob else x'' end
+  cast(reason as blob), created_ms, ended_ms, head,
+  case substr(head, 52) when x'31' then x'' else blob end
 from runs indexed by runs_live where status = 'live' and id > ? order by id limit ?"""
 
 AT: Final = """
 select id, cast(run_id as blob), cast(machine as blob), cast(digest as blob), status,
-  cast(reason as blob), revision, created_ms, updated_ms, ended_ms, due_ms, parked, blob
+  cast(reason as blob), created_ms, ended_ms, head, blob
 from runs indexed by runs_live where status = 'live' and id = ?"""
 
 # The blob is the row's last column: the pages that a long one fills are not read.
 SURVEY: Final = """
-select id, cast(run_id as blob), cast(machine as blob), cast(digest as blob), due_ms, parked
+select id, cast(run_id as blob), cast(machine as blob), cast(digest as blob), head
 from runs indexed by runs_live where status = 'live' and id > ? order by id limit ?"""
 
 HEADERS: Final = """
 select id, cast(run_id as blob), cast(machine as blob), cast(digest as blob), status,
-  cast(reason as blob), revision, created_ms, updated_ms, ended_ms, due_ms, parked
+  cast(reason as blob), created_ms, ended_ms, head
 from runs where id < ? order by id desc limit ?"""
 
 HEADERS_LIVE: Final = """
 select id, cast(run_id as blob), cast(machine as blob), cast(digest as blob), status,
-  cast(reason as blob), revision, created_ms, updated_ms, ended_ms, due_ms, parked
+  cast(reason as blob), created_ms, ended_ms, head
 from runs indexed by runs_live where status = 'live' and id < ? order by id desc limit ?"""
 
 HEADERS_ENDED: Final = """
 select id, cast(run_id as blob), cast(machine as blob), cast(digest as blob), status,
-  cast(reason as blob), revision, created_ms, updated_ms, ended_ms, due_ms, parked
+  cast(reason as blob), created_ms, ended_ms, head
 from runs where id < ? and status = ? order by id desc limit ?"""
 
 FIND: Final = """
@@ -67,7 +68,8 @@ OWNER: Final = "select term, holder from owner where id = 1"
 
 
 def header_of(row: Row) -> RunHeader:
-    """Make a header of the first twelve columns, in the order that every statement has."""
+    """Make a header of the first nine columns, in the order that every statement has."""
+    revision, updated_ms, due_ms, parked = unpack_head(row[8])
     return RunHeader(
         row=row[0],
         run_id=text_of(row[1]),
@@ -75,12 +77,12 @@ def header_of(row: Row) -> RunHeader:
         digest=text_of(row[3]),
         status=row[4],
         reason=None if row[5] is None else text_of(row[5]),
-        revision=row[6],
-        created_ms=row[7],
-        updated_ms=row[8],
-        ended_ms=row[9],
-        due_ms=row[10],
-        parked=bool(row[11]),
+        revision=revision,
+        created_ms=row[6],
+        updated_ms=updated_ms,
+        ended_ms=row[7],
+        due_ms=due_ms,
+        parked=parked,
     )
 
 
@@ -119,7 +121,8 @@ def survey(database: Database) -> Iterator[LiveRows]:
 def _parted(rows: list[Row]) -> LiveRows:
     active: dict[int, str] = {}
     waiting: dict[tuple[bytes, bytes], WaitingRuns] = {}
-    for row, run_id, machine, digest, due_ms, parked in rows:
+    for row, run_id, machine, digest, head in rows:
+        _, _, due_ms, parked = unpack_head(head)
         name = run_id.decode("utf-8", "backslashreplace")
         if not parked:
             active[row] = name

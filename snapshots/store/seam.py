@@ -8,7 +8,7 @@ from snapshots import limits
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from contextlib import AbstractContextManager
     from types import TracebackType
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     )
 
 Blob = bytes | bytearray | memoryview
+Stretch = tuple[int, int]
+"""A part of a blob: where it begins, and where it ends."""
 
 
 class SnapshotStore(Protocol):
@@ -75,13 +77,16 @@ class SnapshotStore(Protocol):
         due_ms: int = limits.NO_TIMER_MS,
         parked: bool = False,
         sync: bool = False,
+        changed: Sequence[Stretch] | None = None,
     ) -> RunHeader:
         """Write a live run's whole state over the one that `header` names.
 
         Returns the header that the next save must name. A `status` other than live ends the
         run, and only such a save may have a `reason`. With `sync` it survives a power loss
-        when it returns. Raises `RevisionConflictError` if the row is at another revision or
-        not live, `RunNotFoundError`, `LimitError`.
+        when it returns. `changed` is for whoever knows where `blob` differs from the one that
+        `header` names: of a long row only that is written, which takes as long as that is, and
+        what it leaves out stays as it was. Raises `RevisionConflictError` if the row is at
+        another revision or not live, `RunNotFoundError`, `LimitError`.
         """
         ...
 

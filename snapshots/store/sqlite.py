@@ -14,54 +14,34 @@ from snapshots.errors import (
     RunExistsError,
     RunNotFoundError,
 )
+from snapshots.heads import pack_head, packed, unpack_head
 from snapshots.identifiers import new_run_id
 from snapshots.records import RunHeader
-from snapshots.store import copying, reading
+from snapshots.store import copying, reading, saving
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from snapshots.clock import Clock
     from snapshots.database import Database
     from snapshots.database.backup import Backup, Progress
     from snapshots.records import LiveRows, Owner, Status, StoredRun, StoreStats
-    from snapshots.store.seam import Blob
+    from snapshots.store.seam import Blob, Stretch
 
-# The two statements of a live save name no column that an index has, and none whose width
-# changes: SQLite then overwrites the row where it lies. The run's id is compared because a
-# row's key is given again once the newest row has been swept.
-SAVE: Final = """
-update runs set revision = ?, updated_ms = ?, due_ms = ?, parked = ?, blob = ?
-where id = ? and revision = ? and run_id = ? and status = 'live'"""
-SAVE_IN_TERM: Final = """
-update runs set revision = ?, updated_ms = ?, due_ms = ?, parked = ?, blob = ?
-where id = ? and revision = ? and run_id = ? and status = 'live'
-  and (select term from owner where id = 1) = ?"""
-END: Final = """
-update runs set revision = ?, updated_ms = ?, due_ms = ?, parked = ?, blob = ?,
-  status = ?, reason = ?, ended_ms = ?
-where id = ? and revision = ? and run_id = ? and status = 'live'"""
-END_IN_TERM: Final = """
-update runs set revision = ?, updated_ms = ?, due_ms = ?, parked = ?, blob = ?,
-  status = ?, reason = ?, ended_ms = ?
-where id = ? and revision = ? and run_id = ? and status = 'live'
-  and (select term from owner where id = 1) = ?"""
 MARK: Final = """
-update runs set revision = ?, updated_ms = ?, status = ?, reason = ?, ended_ms = ?
-where id = ? and revision = ? and run_id = ?"""
+update runs set head = ?, status = ?, reason = ?, ended_ms = ?
+where id = ? and substr(head, 1, 16) = ? and run_id = ?"""
 MIGRATE: Final = """
-update runs set revision = ?, updated_ms = ?, digest = ?, status = ?, reason = null, ended_ms = ?,
-  due_ms = ?, parked = ?, blob = ?
-where id = ? and revision = ? and run_id = ?"""
+update runs set head = ?, digest = ?, status = ?, reason = null, ended_ms = ?, blob = ?
+where id = ? and substr(head, 1, 16) = ? and run_id = ?"""
 KEEP_SHAPE: Final = """
 insert into shapes (digest, machine, shape) values (?, ?, ?) on conflict (digest) do nothing"""
 
 CREATE: Final = """
-insert into runs (run_id, machine, digest, status, reason, revision, created_ms, updated_ms,
-  ended_ms, due_ms, parked, blob)
-values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict (run_id) do nothing"""
+insert into runs (run_id, machine, digest, status, reason, created_ms, ended_ms, head, blob)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict (run_id) do nothing"""
 SWEPT: Final = """
 select length(blob) from runs indexed by runs_ended where status <> 'live' and ended_ms < ?
 order by ended_ms limit ?"""
@@ -72,10 +52,9 @@ delete from runs where id in
 TAKE_OVER: Final = """
 insert into owner (id, term, holder) values (1, 1, ?)
 on conflict (id) do update set term = term + 1, holder = excluded.holder"""
-_SAVE_OF: Final = "save of run"
 _IN_MEMORY: Final = ":memory:"
 _MACHINE: Final = "select machine from runs where run_id = ?"
-_ACTUAL: Final = "select revision, status from runs where id = ? and run_id = ?"
+_ACTUAL: Final = "select head, status from runs where id = ? and run_id = ?"
 
 
 class SqliteSnapshotStore:
@@ -137,10 +116,8 @@ class SqliteSnapshotStore:
         _require_size(run_id, len(blob), status)
         now = self._clock.now_ms() if now_ms is None else now_ms
         ended = None if status == "live" else now
-        values = (
-            *(run_id, machine, digest, status, reason, limits.REVISION_FIRST),
-            *(now, now, ended, due_ms, int(parked), blob),
-        )
+        head = pack_head(limits.REVISION_FIRST, now, due_ms, parked=parked)
+        values = (run_id, machine, digest, status, reason, now, ended, head, blob)
         database = self.database
         with database.writing(f"creation of run {run_id!r}"):
             self.require_term()
@@ -174,24 +151,25 @@ class SqliteSnapshotStore:
         due_ms: int = limits.NO_TIMER_MS,
         parked: bool = False,
         sync: bool = False,
+        changed: Sequence[Stretch] | None = None,
     ) -> RunHeader:
         """Write a live run's state over the one that `header` names; see `SnapshotStore.save`."""
         if len(blob) > limits.BLOB_BYTES_MAX:
             _require_size(header.run_id, len(blob), status)
         row, run_id, machine, digest, _, kept, revision, created, _, ended, _, _ = header
-        now, term, guard = self._clock.now_ms(), self._term, (row, revision, run_id)
-        if status == "live":
-            assert reason is None, "only a save that ends a run has a reason"
-            values: tuple[object, ...] = (revision + 1, now, due_ms, parked, blob, *guard)
-            sql = SAVE if term is None else SAVE_IN_TERM
-        else:
+        database, term, now = self.database, self._term, self._clock.now_ms()
+        head = pack_head(revision + 1, now, due_ms, parked=parked)
+        assert status != "live" or reason is None, "only a save that ends a run has a reason"
+        if status != "live":
             ended, kept = now, reason
-            values = (revision + 1, now, due_ms, parked, blob, status, reason, now, *guard)
-            sql = END if term is None else END_IN_TERM
-        if term is not None:
-            values = (*values, term)
-        if self.database.write(_SAVE_OF, run_id, sql, values, sync=sync) != 1:
-            with self.database.writing(f"save of run {run_id!r}"):
+            values = (head, blob, status, reason, now)
+            is_written = saving.end(database, header, term, values, sync=sync)
+        elif changed is None or len(blob) < limits.OVERWRITTEN_BYTES_MIN:
+            is_written = saving.write(database, header, term, (head, blob), sync=sync)
+        else:
+            is_written = saving.write_over(database, header, term, (head, blob), changed, sync=sync)
+        if not is_written:
+            with database.writing(f"save of run {run_id!r}"):
                 self._raise_conflict(header)
         return RunHeader._make(
             (
@@ -204,11 +182,11 @@ class SqliteSnapshotStore:
         """Change a run's status alone; see `SnapshotStore.mark`."""
         now = self._clock.now_ms()
         ended = None if status == "live" else now
-        changed = (header.revision + 1, now, status, reason, ended)
+        head = pack_head(header.revision + 1, now, header.due_ms, parked=header.parked)
         database = self.database
         with database.writing(f"marking of run {header.run_id!r}"):
             self.require_term()
-            database.run(MARK, (*changed, header.row, header.revision, header.run_id))
+            database.run(MARK, (head, status, reason, ended, *_guard(header)))
             if database.changes() != 1:
                 self._raise_conflict(header)
         return header._replace(
@@ -235,11 +213,11 @@ class SqliteSnapshotStore:
         _require_size(header.run_id, len(blob), status)
         now = self._clock.now_ms()
         ended = None if status == "live" else now
-        changed = (header.revision + 1, now, digest, status, ended, due_ms, int(parked), blob)
+        head = pack_head(header.revision + 1, now, due_ms, parked=parked)
         database = self.database
         with database.writing(f"migration of run {header.run_id!r}"):
             self.require_term()
-            database.run(MIGRATE, (*changed, header.row, header.revision, header.run_id))
+            database.run(MIGRATE, (head, digest, status, ended, blob, *_guard(header)))
             if database.changes() != 1:
                 self._raise_conflict(header)
             database.run(KEEP_SHAPE, (digest, machine, shape))
@@ -359,7 +337,13 @@ class SqliteSnapshotStore:
         row = self.database.row("compare revisions", _ACTUAL, (header.row, header.run_id))
         if row is None:
             raise RunNotFoundError(header.run_id, self.path)
-        raise RevisionConflictError(header.run_id, header.revision, row[0], status=row[1])
+        actual = unpack_head(row[0])[0]
+        raise RevisionConflictError(header.run_id, header.revision, actual, status=row[1])
+
+
+def _guard(header: RunHeader) -> tuple[int, bytes, str]:
+    """Return what a write compares: the row, the revision that it had, the run."""
+    return header.row, packed(header.revision), header.run_id
 
 
 def _require_key(run_id: str) -> None:

@@ -10,28 +10,32 @@ import pytest
 
 import machines.host.host
 from snapshots import SnapshotStore, open_store
+from snapshots.heads import pack_head
+from snapshots.limits import NO_TIMER_MS, REVISION_FIRST
 from tests.host.charts import Door, waiter
 from tests.host.world import World, settled
 
 FINISHED = """
 with recursive counted(n) as (select 1 union all select n + 1 from counted where n < ?)
-insert into runs (run_id, machine, digest, status, reason, revision, created_ms, updated_ms,
-  ended_ms, due_ms, parked, blob)
+insert into runs (run_id, machine, digest, status, reason, created_ms, ended_ms, head, blob)
 select printf('old-%08d', n), 'Door', ?, case n % 3 when 0 then 'done' when 1 then 'error'
-  else 'cancelled' end, null, 8589934592, ?, ?, ?, 4102444800000, 0, zeroblob(?)
+  else 'cancelled' end, null, ?, ?, ?, zeroblob(?)
 from counted"""
 
-DAMAGE = "update runs set {} = cast(x'ff41' as text), parked = ? where run_id = ?"
+DAMAGE = """
+update runs set {} = cast(x'ff41' as text), head = cast(substr(head, 1, 51) || ? as blob)
+where run_id = ?"""
 """Text that is no UTF-8: SQLite keeps it all the same."""
 
 
 def add_finished(world: World, count: int, blob_bytes: int) -> None:
     """Put finished runs into the file, in one transaction; their blobs are no snapshots."""
     now_ms = world.clock.now_ms()
+    head = pack_head(REVISION_FIRST, now_ms, NO_TIMER_MS, parked=False)
     with world.opened(read_only=False) as store:
         database = store.database
         with database.transaction("add finished runs"):
-            database.run(FINISHED, (count, "0" * 12, now_ms, now_ms, now_ms, blob_bytes))
+            database.run(FINISHED, (count, "0" * 12, now_ms, now_ms, head, blob_bytes))
 
 
 class Watched:
@@ -145,7 +149,7 @@ async def test_text_that_is_no_utf_8_stops_no_boot(
     """The run of that row is reported or goes on, and the others go on."""
     _, bad, _, good = await live_runs(world, 4)
     with world.opened(read_only=False) as store, store.transaction():
-        store.database.run(DAMAGE.format(damaged), (parked, bad))
+        store.database.run(DAMAGE.format(damaged), (str(int(parked)), bad))
     named = r"\xffA" if damaged == "run_id" else bad
     async with world.host(Door, waiter(60)) as host:
         report = host.report

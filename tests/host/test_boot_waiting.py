@@ -26,10 +26,11 @@ BYTES_MAX = 1_024
 """What a run that only waits may weigh in memory."""
 COPY = """
 with recursive counted(n) as (select 1 union all select n + 1 from counted where n < ?)
-insert into runs (run_id, machine, digest, status, reason, revision, created_ms, updated_ms,
-  ended_ms, due_ms, parked, blob)
-select printf('wait-%08d', n), machine, digest, status, reason, revision, created_ms, updated_ms,
-  ended_ms, due_ms + case due_ms when 4102444800000 then 0 else n end, parked,
+insert into runs (run_id, machine, digest, status, reason, created_ms, ended_ms, head, blob)
+select printf('wait-%08d', n), machine, digest, status, reason, created_ms, ended_ms,
+  cast(substr(head, 1, 34) || printf('%016d', cast(substr(head, 35, 16) as integer)
+    + case substr(head, 35, 16) when x'30303034313032343434383030303030' then 0 else n end)
+    || substr(head, 51) as blob),
   cast(replace(cast(blob as text), run_id, printf('wait-%08d', n)) as blob)
 from counted, runs where run_id = ?"""
 

@@ -18,8 +18,10 @@ from statemachine import State, StateChart
 
 from machines import gate, open_run
 from snapshots import open_store
+from snapshots.heads import pack_head
 from snapshots.inspection.doctor import Finding, examine, system
 from snapshots.inspection.doctor import identity as identifying
+from snapshots.limits import REVISION_FIRST
 from snapshots.testing import START_MS
 from tests.host.world import World
 from tests.unit.snapshots.inspection.cli.command_line import ROOT, command
@@ -177,7 +179,8 @@ async def test_timers_and_mail_that_wait_beside_a_live_host_are_told(world: Worl
         with world.opened(read_only=False) as store:
             database = store.database
             with database.transaction("as a host that is stuck"):
-                database.run("update runs set due_ms = ? where run_id = ?", (START_MS, run))
+                head = pack_head(REVISION_FIRST, START_MS, START_MS, parked=True)
+                database.run("update runs set head = ? where run_id = ?", (head, run))
                 database.run(
                     "insert into mailbox values (1, ?, 'nonsense', x'', null, ?, null, null)",
                     ("nobody", START_MS),

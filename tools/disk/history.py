@@ -18,8 +18,8 @@ Picture = tuple[tuple[tuple[Any, ...], ...], ...]
 """All rows of all tables; of runs all but their blobs."""
 
 TABLES: Final = {
-    "runs": """select id, run_id, machine, digest, status, reason, revision, created_ms,
-  updated_ms, ended_ms, due_ms, parked from runs order by id""",
+    "runs": """select id, run_id, machine, digest, status, reason,
+  cast(substr(head, 1, 16) as integer), created_ms, ended_ms, head from runs order by id""",
     "shapes": "select * from shapes order by digest",
     "owner": "select * from owner",
     "mailbox": "select * from mailbox order by id",

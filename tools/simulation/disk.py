@@ -139,6 +139,13 @@ class Connection:
             self.die(f"after {_said(sql)}")
         return found
 
+    def blob_open(self, *place: Any) -> Any:
+        """Open a value that is to be written over, unless the process has ended."""
+        if self.is_dead:
+            raise Crash
+        self._changes += 1
+        return self.raw.blob_open(*place)
+
     def _has_fatal_trait(self) -> bool:
         """Whether what was just saved is what the process dies with."""
         traits, self.disk.traits = self.disk.traits, frozenset()

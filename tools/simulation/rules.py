@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from snapshots.codec import load
+from snapshots.heads import unpack_head
 from snapshots.layout import unfold_blob
 from snapshots.ledgers.effects import whole
 from snapshots.limits import NO_TIMER_MS
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from tools.simulation.world import World
 
 ROWS = """
-select run_id, machine, status, revision, due_ms, parked, blob from runs"""
+select run_id, machine, status, head, blob from runs"""
 LIVE = "select run_id from runs where status = 'live'"
 TERM = "select term from owner"
 SETTLED = "select id, outcome from mailbox where outcome is not null and id >= ?"
@@ -87,7 +88,7 @@ class Rules:
         self.world.term = term[0] if term else 0
         for row in raw.execute(ROWS):
             known = self.runs.setdefault(row[0], Known())
-            if row[3] != known.revision and row[0] not in self.damaged:
+            if unpack_head(row[3])[0] != known.revision and row[0] not in self.damaged:
                 self._look(known, row)
         if self.mailed:
             self._look_at_mail(raw)
@@ -100,7 +101,8 @@ class Rules:
                 self.taken_before(op)
 
     def _look(self, known: Known, row: tuple[Any, ...]) -> None:
-        run_id, machine, status, revision, due_ms, parked, blob = row
+        run_id, machine, status, head, blob = row
+        revision, _, due_ms, parked = unpack_head(head)
         self.looks += 1
         value: Any = unfold_blob(load(blob), run_id)
         root = value["root"]

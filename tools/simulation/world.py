@@ -11,6 +11,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from snapshots.mailbox import Mailbox
+from tools.lengths import as_long_rows
 from tools.simulation.charts import MACHINES
 from tools.simulation.clients import Clients, Op
 from tools.simulation.disk import IN_MEMORY, Disk, Fate
@@ -29,6 +30,8 @@ RUNS_MAX = 4
 FILES = 0.03
 """How many worlds have a file on a disk."""
 VERIFYING = 0.25
+LONG_ROWS = 0.3
+"""How many worlds save as rows of 64 KB are saved."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +66,7 @@ class World:
         self.disk = Disk(Random(f"{seed}/disk"), path)
         self.disk.failed = lambda what: self.note(f"disk: {what}")
         self.verifies = self.rng.random() < VERIFYING
+        self.has_long_rows = Random(f"{seed}/rows").random() < LONG_ROWS
         store = self.disk.open(self.time, Fate(), lambda: self.time.now_s)
         self.mailbox = Mailbox(store, clock=self.time)
         self.disk.committed = self._committed
@@ -91,7 +95,8 @@ class World:
         """Live all lives, then one in which everything ends well."""
         STAGE.world = self
         try:
-            self._play()
+            with as_long_rows(if_so=self.has_long_rows):
+                self._play()
         finally:
             self.close()
         return Outcome(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from snapshots.heads import packed, unpack_head
 from snapshots.inspection.doctor.findings import Finding, problem, warning, well
 from snapshots.inspection.doctor.limits import FAULTS_MAX, ITEMS_MAX, PATIENCE_MS
 from snapshots.inspection.printable import relative, span, visible
@@ -25,8 +26,9 @@ MAIL: Final = """
 select cast(run_id as blob), cast(kind as blob), created_ms from mailbox
 where outcome is null order by id limit ?"""
 OVERDUE: Final = """
-select cast(run_id as blob), due_ms from runs indexed by runs_live
-where status = 'live' and due_ms < ? order by due_ms limit ?"""
+select cast(run_id as blob), runs.head from runs indexed by runs_live
+where status = 'live' and substr(runs.head, 35, 16) < ?
+order by substr(runs.head, 35, 16) limit ?"""
 
 _SOUND: Final = [("ok",)]
 _RESTORE: Final = "stop the host, keep a copy of the file and its -wal, and restore a backup"
@@ -99,10 +101,11 @@ def mailbox(stored: RunFile, *, is_alive: bool, now_ms: int) -> Finding:
 
 def timers(stored: RunFile, *, is_alive: bool, now_ms: int) -> Finding:
     """Check whether timers are overdue while a host lives, whose alarm should have rung."""
-    rows = stored.ask("look for overdue timers", OVERDUE, (now_ms, ITEMS_MAX))
+    rows = stored.ask("look for overdue timers", OVERDUE, (packed(now_ms), ITEMS_MAX))
     if not rows:
         return well("timers", "none is overdue")
-    late_ms = now_ms - rows[0][1]
+    due = [(visible(text_of(run)), unpack_head(head)[2]) for run, head in rows]
+    late_ms = now_ms - due[0][1]
     what = "1 run has" if len(rows) == 1 else f"{_many(rows)} runs have"
     told = f"{what} an overdue timer, the oldest since {span(late_ms)}"
     if not is_alive:
@@ -114,7 +117,7 @@ def timers(stored: RunFile, *, is_alive: bool, now_ms: int) -> Finding:
         verdict="problem",
         told=f"{told}, and a host is alive",
         remedy="see host.report: what was not resumed does not fire; a host that is stuck, neither",
-        items=tuple(f"{visible(text_of(row[0]))}: due {relative(row[1] - now_ms)}" for row in rows),
+        items=tuple(f"{run}: due {relative(due_ms - now_ms)}" for run, due_ms in due),
         count=len(rows),
     )
 

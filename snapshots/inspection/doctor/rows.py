@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from snapshots.errors import DecodeError, StorageError
+from snapshots.heads import is_sound
 from snapshots.inspection.doctor.findings import Finding, well
 from snapshots.inspection.doctor.limits import (
     IDS_SLICE_ROWS,
@@ -36,9 +37,10 @@ ALL_IDS: Final = "select id from runs where id > ? order by id limit ?"
 # One run a statement: the log is not kept from being copied meanwhile.
 READ: Final = """
 select id, cast(run_id as blob), cast(machine as blob), cast(digest as blob), status,
-  cast(reason as blob), revision, created_ms, updated_ms, ended_ms, due_ms, parked, blob
+  cast(reason as blob), created_ms, ended_ms, runs.head, blob
 from runs where id = ?"""
 
+_HEAD: Final = 8
 _MS_PER_S: Final = 1_000
 _OF_THEMSELVES: Final = ("intent", "calling")
 
@@ -98,6 +100,9 @@ def _look_at(stored: RunFile, row: int, looked: Looked, now_ms: int) -> None:
         if not found:  # swept in this moment
             return
         header = header_of(found[0])
+        if not is_sound(found[0][_HEAD]):
+            _unreadable(looked, header.run_id, "its head is damaged: no save would find the row")
+            return
         report = read_report(header, found[0][-1], None, now_ms=now_ms)
     except DecodeError as error:
         _unreadable(looked, row if error.run_id is None else error.run_id, error.reason)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from snapshots.heads import unpack_head
 from snapshots.inspection.queries.listing import RunPage
 from snapshots.store.reading import after, header_of, is_text, text_of
 
@@ -17,7 +18,7 @@ _LIST_RUNS: Final = "list runs"
 # In the order of ids, so that no more rows are read than are shown.
 SEARCH: Final = """
 select id, cast(run_id as blob), cast(machine as blob), cast(digest as blob), status,
-  cast(reason as blob), revision, created_ms, updated_ms, ended_ms, due_ms, parked
+  cast(reason as blob), created_ms, ended_ms, runs.head
 from runs where run_id >= ?1 and run_id < ?2
   and (?3 is null or machine = ?3) and (?4 is null or status = ?4)
 order by run_id desc limit ?5"""
@@ -29,7 +30,7 @@ where run_id >= ? and run_id < ? order by run_id desc limit ?"""
 MACHINES: Final = """
 select distinct cast(machine as blob) from shapes order by 1 limit ?"""
 
-HEADS: Final = "select revision, status from runs where run_id = ?"
+HEADS: Final = "select runs.head, status from runs where run_id = ?"
 
 SHAPE: Final = "select cast(digest as blob), shape from shapes where digest = ?"
 # Each shape is stored once, when it is first seen: the last one stored is the newest.
@@ -87,7 +88,7 @@ def machines_of(file: RunFile, *, rows_max: int) -> list[str]:
 def head_of(file: RunFile, run_id: str) -> tuple[int, str] | None:
     """Return a run's revision and status, None if it is not stored: cheap enough to ask often."""
     rows = file.ask("look at run", HEADS, (run_id,)) if is_text(run_id) else []
-    return (rows[0][0], rows[0][1]) if rows else None
+    return (unpack_head(rows[0][0])[0], rows[0][1]) if rows else None
 
 
 def shape_of(file: RunFile, digest: str) -> StoredShape | None:

@@ -22,6 +22,7 @@ from snapshots.errors import (
     StorageReadOnlyError,
     StorageUnavailableError,
 )
+from snapshots.heads import HEAD, HEAD_OF_COLUMNS, HEADS_SINCE_SCHEMA
 from snapshots.inspection.limits import MAIL_ROWS_MAX, PROGRESS_STEPS, READ_MS_MAX
 from snapshots.inspection.reports.records import MailReport
 from snapshots.limits import FIND_RUNS_MAX
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _MS_PER_S: Final = 1_000
-_HEADER_COLUMNS: Final = 12
+_HEADER_COLUMNS: Final = 9
 
 # Texts that people chose are cast, so that damaged UTF-8 in one row hides no other.
 FIND: Final = """
@@ -48,7 +49,7 @@ order by run_id limit ?"""
 # One statement, so that the run and its shape are of one moment.
 LOAD: Final = """
 select id, cast(run_id as blob), cast(machine as blob), cast(digest as blob), status,
-  cast(reason as blob), revision, created_ms, updated_ms, ended_ms, due_ms, parked, blob,
+  cast(reason as blob), created_ms, ended_ms, runs.head, blob,
   (select shape from shapes where shapes.digest = runs.digest)
 from runs where id = ? and cast(run_id as blob) = ?"""
 
@@ -62,6 +63,7 @@ COUNTS: Final = """
 select (select count(*) from runs indexed by runs_live where status = 'live'),
   (select count(*) from runs)"""
 
+_SCHEMA: Final = "select user_version from pragma_user_version"
 _COUNT_TABLES: Final = "select count(*) from sqlite_schema where name = 'runs'"
 
 
@@ -114,6 +116,7 @@ class RunFile:
         self._database = database
         self._resources = resources
         self._limit = _Limit(database, read_ms_max)
+        self._has_heads = False
 
     def __enter__(self) -> Self:
         return self
@@ -170,7 +173,7 @@ class RunFile:
     ) -> T:
         """Return what `make` makes of the rows of one statement, as they come; see `ask`."""
         with self._limit.of(operation):
-            return self._database.made(operation, sql, bindings, make)
+            return self._database.made(operation, self._put(sql), bindings, make)
 
     def row_of(self, prefix: str) -> int:
         """Return the row of the run that `find` would return; its blob is not read."""
@@ -189,7 +192,16 @@ class RunFile:
 
     def _rows(self, operation: str, sql: str, bindings: tuple[object, ...]) -> list[Row]:
         with self._limit.of(operation):
-            return self._database.rows(operation, sql, bindings)
+            return self._database.rows(operation, self._put(sql), bindings)
+
+    def _put(self, sql: str) -> str:
+        """Return a statement as this file understands it, which is read as it was written."""
+        if HEAD not in sql or self._has_heads:
+            return sql
+        # Until it has them: a host of this release may start on the file while it is looked at.
+        found = self._database.row("open", _SCHEMA)
+        self._has_heads = found is not None and found[0] >= HEADS_SINCE_SCHEMA
+        return sql if self._has_heads else sql.replace(HEAD, HEAD_OF_COLUMNS)
 
 
 def _mail(row: Row) -> MailReport:

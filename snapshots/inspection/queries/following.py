@@ -23,17 +23,17 @@ ChangeKind = Literal["now", "start", "step", "effect", "gate", "status", "saved"
 
 HEADER: Final = """
 select id, cast(run_id as blob), cast(machine as blob), cast(digest as blob), status,
-  cast(reason as blob), revision, created_ms, updated_ms, ended_ms, due_ms, parked
+  cast(reason as blob), created_ms, ended_ms, runs.head
 from runs where id = ?"""
 
 CONTENT: Final = """
 select id, cast(run_id as blob), cast(machine as blob), cast(digest as blob), status,
-  cast(reason as blob), revision, created_ms, updated_ms, ended_ms, due_ms, parked, blob
+  cast(reason as blob), created_ms, ended_ms, runs.head, blob
 from runs where id = ?"""
 
 NEW: Final = """
 select id, cast(run_id as blob), cast(machine as blob), cast(digest as blob), status,
-  cast(reason as blob), revision, created_ms, updated_ms, ended_ms, due_ms, parked
+  cast(reason as blob), created_ms, ended_ms, runs.head
 from runs where id > ?1 and (?2 is null or machine = ?2) order by id limit ?3"""
 
 NEWEST: Final = "select ifnull(max(id), 0) from runs"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from snapshots.heads import packed, unpack_head
 from snapshots.records import STATUSES, RunHeader
 from snapshots.store.reading import header_of, is_text
 
@@ -23,31 +24,30 @@ _BYTES: Final = """select id, cast(run_id as blob), cast(machine as blob), cast(
 
 # None of them names the blob, which is a row's last column: its pages are not read.
 LIST: Final = """
-select id, run_id, machine, digest, status, reason, revision, created_ms, updated_ms, ended_ms,
-  due_ms, parked
+select id, run_id, machine, digest, status, reason, created_ms, ended_ms, runs.head
 from runs where id < ? order by id desc limit ?"""
 
 LIST_SOME: Final = """
-select id, run_id, machine, digest, status, reason, revision, created_ms, updated_ms, ended_ms,
-  due_ms, parked
+select id, run_id, machine, digest, status, reason, created_ms, ended_ms, runs.head
 from runs where id < ?1 and (?3 is null or machine = ?3)
-  and (?4 is null or updated_ms >= ?4) and (?5 is null or updated_ms <= ?5)
+  and (?4 is null or substr(runs.head, 18, 16) >= ?4)
+  and (?5 is null or substr(runs.head, 18, 16) <= ?5)
   and status in (?6, ?7, ?8, ?9, ?10, ?11, ?12)
 order by id desc limit ?2"""
 
 # `indexed by`: by itself SQLite would walk all rows to find the few that are live.
 LIST_LIVE: Final = """
-select id, run_id, machine, digest, status, reason, revision, created_ms, updated_ms, ended_ms,
-  due_ms, parked
+select id, run_id, machine, digest, status, reason, created_ms, ended_ms, runs.head
 from runs indexed by runs_live where status = 'live' and id < ? order by id desc limit ?"""
 
 LIST_SOME_LIVE: Final = """
-select id, run_id, machine, digest, status, reason, revision, created_ms, updated_ms, ended_ms,
-  due_ms, parked
+select id, run_id, machine, digest, status, reason, created_ms, ended_ms, runs.head
 from runs indexed by runs_live where status = 'live' and id < ?1
   and (?3 is null or machine = ?3)
-  and (?4 is null or updated_ms >= ?4) and (?5 is null or updated_ms <= ?5)
-  and (?6 is null or parked = ?6) and (?7 is null or due_ms < ?7)
+  and (?4 is null or substr(runs.head, 18, 16) >= ?4)
+  and (?5 is null or substr(runs.head, 18, 16) <= ?5)
+  and (?6 is null or substr(runs.head, 52) = ?6)
+  and (?7 is null or substr(runs.head, 35, 16) < ?7)
 order by id desc limit ?2"""
 
 
@@ -128,10 +128,15 @@ def _question(chosen: RunFilter, before: int, limit: int) -> tuple[str, tuple[ob
         return LIST, (before, limit)
     if chosen == _LIVE_RUNS:
         return LIST_LIVE, (before, limit)
-    shared = (before, limit, chosen.machine, chosen.since_ms, chosen.until_ms)
+    # In the order of its bytes a head's number is in its own order, too.
+    since, until, due_before = (
+        None if at_ms is None else packed(at_ms)
+        for at_ms in (chosen.since_ms, chosen.until_ms, chosen.due_before_ms)
+    )
+    shared = (before, limit, chosen.machine, since, until)
     if chosen.is_of_live_runs:
-        parked = None if chosen.parked is None else int(chosen.parked)
-        return LIST_SOME_LIVE, (*shared, parked, chosen.due_before_ms)
+        parked = None if chosen.parked is None else b"%d" % chosen.parked
+        return LIST_SOME_LIVE, (*shared, parked, due_before)
     wanted = chosen.statuses or STATUSES
     filled = (*wanted, *(wanted[-1:] * (len(STATUSES) - len(wanted))))
     return LIST_SOME, (*shared, *filled)
@@ -149,8 +154,9 @@ def _made(rows: Iterable[Row]) -> list[RunHeader]:
     """Make headers of rows as they come, for half of what `header_of` takes for each."""
     make: Callable[[type[RunHeader], tuple[object, ...]], RunHeader] = tuple.__new__
     return [
-        make(RunHeader, (a, b, c, d, e, f, g, h, i, j, k, parked == 1))
-        for a, b, c, d, e, f, g, h, i, j, k, parked in rows
+        make(RunHeader, (a, b, c, d, e, f, revision, g, updated_ms, h, due_ms, parked))
+        for a, b, c, d, e, f, g, h, head in rows
+        for revision, updated_ms, due_ms, parked in (unpack_head(head),)
     ]
 
 

@@ -31,7 +31,7 @@ _MS_PER_S: Final = 1_000
 # One run a statement: a list of thousands keeps no page of the log from being copied.
 READ: Final = """
 select id, cast(run_id as blob), cast(machine as blob), cast(digest as blob), status,
-  cast(reason as blob), revision, created_ms, updated_ms, ended_ms, due_ms, parked, blob
+  cast(reason as blob), created_ms, ended_ms, runs.head, blob
 from runs where id = ? and status = 'live'"""
 
 

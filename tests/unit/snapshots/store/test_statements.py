@@ -11,14 +11,16 @@ import pytest
 
 from snapshots import SqliteSnapshotStore, limits, mailbox, open_store
 from snapshots.storage.backends.sqlite import keyed
-from snapshots.store import reading, sqlite
+from snapshots.store import reading, saving, sqlite
 from snapshots.store.sqlite import KEEP_SHAPE
 
 HOT = {
-    "save": sqlite.SAVE,
-    "save in term": sqlite.SAVE_IN_TERM,
-    "end": sqlite.END,
-    "end in term": sqlite.END_IN_TERM,
+    "save": saving.SAVE,
+    "save in term": saving.SAVE_IN_TERM,
+    "may save": saving.MAY_SAVE,
+    "may save in term": saving.MAY_SAVE_IN_TERM,
+    "end": saving.END,
+    "end in term": saving.END_IN_TERM,
     "mark": sqlite.MARK,
     "sweep": sqlite.SWEEP,
     "swept": sqlite.SWEPT,
@@ -90,18 +92,18 @@ def test_no_hot_statement_scans(store: SqliteSnapshotStore, sql: str) -> None:
 
 def test_a_save_finds_its_row_and_the_term_by_their_keys(store: SqliteSnapshotStore) -> None:
     """One step down one tree each."""
-    assert plan(store, sqlite.SAVE) == ["SEARCH runs USING INTEGER PRIMARY KEY (rowid=?)"]
-    assert [step for step in plan(store, sqlite.SAVE_IN_TERM) if step.startswith("SEARCH")] == [
+    assert plan(store, saving.SAVE) == ["SEARCH runs USING INTEGER PRIMARY KEY (rowid=?)"]
+    assert [step for step in plan(store, saving.SAVE_IN_TERM) if step.startswith("SEARCH")] == [
         "SEARCH runs USING INTEGER PRIMARY KEY (rowid=?)",
         "SEARCH owner USING INTEGER PRIMARY KEY (rowid=?)",
     ]
 
 
-@pytest.mark.parametrize("sql", [sqlite.SAVE, sqlite.SAVE_IN_TERM])
+@pytest.mark.parametrize("sql", [saving.SAVE, saving.SAVE_IN_TERM])
 def test_a_live_save_changes_no_index(store: SqliteSnapshotStore, sql: str) -> None:
     """Nothing that a live save writes is in an index; what ends a run is in two."""
     assert {name for name, _ in opcodes(store, sql)}.isdisjoint({"IdxInsert", "IdxDelete"})
-    assert "IdxInsert" in {name for name, _ in opcodes(store, sqlite.END)}
+    assert "IdxInsert" in {name for name, _ in opcodes(store, saving.END)}
 
 
 def test_a_live_run_is_found_by_the_index_of_live_runs(store: SqliteSnapshotStore) -> None:
@@ -192,5 +194,5 @@ def test_a_save_is_one_statement(store: SqliteSnapshotStore) -> None:
     seen: list[str] = []
     store.database.trace_statements(lambda sql, _: seen.append(sql))
     store.save(header, b"[1]")
-    assert seen == [sqlite.SAVE_IN_TERM]
+    assert seen == [saving.SAVE_IN_TERM]
     assert KEEP_SHAPE not in seen

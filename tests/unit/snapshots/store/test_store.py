@@ -271,7 +271,7 @@ def test_ids_are_found_by_their_prefix(store: SqliteSnapshotStore) -> None:
 def create_in_order(store: SnapshotStore, run_id: str) -> None:
     """Store a run whose id may hold what `create` would refuse: noncharacters, as others write."""
     assert isinstance(store, SqliteSnapshotStore)
-    insert = "insert into runs values (null, ?, 'm', 'd', 'live', null, 1, 1, 1, null, 1, 0, x'')"
+    insert = "insert into runs values (null, ?, 'm', 'd', 'live', null, 1, null, zeroblob(52), x'')"
     with store.database.transaction("write"):
         store.database.run(insert, (run_id,))
 

@@ -15,6 +15,7 @@ import pytest
 
 from snapshots import limits
 from snapshots.database import open_database, places
+from snapshots.heads import HEAD_BYTES
 from snapshots.inspection.cli import run
 from snapshots.inspection.doctor import limits as bounds
 from snapshots.inspection.doctor import places as placing
@@ -599,3 +600,21 @@ def test_a_file_that_is_not_there_is_told_as_by_every_command(
     said = capsys.readouterr().err
     assert "there is no such file" in said
     assert "name the file of the runs as FILE" in said
+
+
+@pytest.mark.parametrize(
+    "head", [b"x" * HEAD_BYTES, bytes(HEAD_BYTES), b"1 2 3 4".ljust(HEAD_BYTES)]
+)
+def test_a_damaged_head_is_a_problem_that_names_its_run(
+    path: Path, capsys: pytest.CaptureFixture[str], head: bytes
+) -> None:
+    """Its run cannot be saved; it hides nothing, and the list goes on."""
+    made(path, {}, {})
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("update runs set head = ? where run_id = 'run-1'", (head,))
+        other.commit()
+    checks = examined(capsys, path, code=1)
+    assert amiss(checks) == {"runs": "problem"}
+    assert checks["runs"]["items"] == ["run-1: its head is damaged: no save would find the row"]
+    assert run(["runs", str(path), "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["runs"]) == 2

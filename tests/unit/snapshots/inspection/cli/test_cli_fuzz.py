@@ -36,7 +36,7 @@ COMMANDS = {
     "bogus": 1,
     "--version": 0,
 }
-CALLS = 70
+CALLS = 300
 
 
 @pytest.fixture

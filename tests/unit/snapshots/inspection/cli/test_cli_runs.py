@@ -15,11 +15,12 @@ import pytest
 
 from snapshots import open_store
 from snapshots.clock import SystemClock
+from snapshots.heads import pack_head
 from snapshots.inspection.cli import run
 from snapshots.inspection.queries import listing
 from snapshots.inspection.queries.files import RunFile, open_run_file
 from snapshots.inspection.queries.listing import EVERY_RUN, RunFilter, list_runs
-from snapshots.limits import HEADERS_ROWS_MAX
+from snapshots.limits import HEADERS_ROWS_MAX, NO_TIMER_MS, REVISION_FIRST
 from snapshots.records import STATUSES
 from snapshots.testing import ManualClock
 from tests.unit.snapshots.inspection.cli.command_line import command, on_terminal, without_styles
@@ -187,7 +188,8 @@ def crowded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("crowded") / "runs.db"
     content = random.Random(1).randbytes(100_000)
     now = SystemClock().now_ms()
-    row = "(?, ?, 'm', 'd', ?, null, 8589934592, ?, ?, ?, 4102444800000, 1, ?)"
+    row = "(?, ?, 'm', 'd', ?, null, ?, ?, ?, ?)"
+    head = pack_head(REVISION_FIRST, now, NO_TIMER_MS, parked=True)
     with open_store(path):
         pass
     with closing(sqlite3.connect(path)) as file:
@@ -196,7 +198,7 @@ def crowded(tmp_path_factory: pytest.TempPathFactory) -> Path:
             (
                 (
                     *(number, f"run-{number:06}", "live" if number % 1_000 == 0 else "done"),
-                    *(now, now, None if number % 1_000 == 0 else now),
+                    *(now, None if number % 1_000 == 0 else now, head),
                     content[: 100_000 if number < 100 or number > MANY - 100 else 40],
                 )
                 for number in range(1, MANY + 1)
@@ -242,6 +244,7 @@ def test_a_page_is_one_statement_that_reads_no_blob(
     file: RunFile, chosen: RunFilter, statement: str
 ) -> None:
     """Of a hundred thousand runs; the newest hundred have blobs of 25 pages each."""
+    list_runs(file, chosen, rows_max=1)  # how the file is to be read is asked once
     seen: list[str] = []
     file._database.trace_statements(lambda sql, _: seen.append(sql))
     before = pages_read(file)

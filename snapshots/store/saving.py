@@ -1,0 +1,107 @@
+"""How a save reaches its row: all of it in one statement, or what changed of a long one.
+
+Each asks in its own transaction whether the run is live, at the revision that the writer knows,
+in the term of the file's owner, and says whether it was. The run's id is compared because a row's
+key is given again once the newest row has been swept.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from snapshots.heads import packed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from snapshots.database import Database
+    from snapshots.records import RunHeader, Status
+    from snapshots.store.seam import Blob, Stretch
+
+# They name no column that an index has, and none whose width changes: SQLite then overwrites the
+# row where it lies.
+SAVE: Final = """
+update runs set head = ?, blob = ?
+where id = ? and substr(head, 1, 16) = ? and run_id = ? and status = 'live'"""
+SAVE_IN_TERM: Final = """
+update runs set head = ?, blob = ?
+where id = ? and substr(head, 1, 16) = ? and run_id = ? and status = 'live'
+  and (select term from owner where id = 1) = ?"""
+
+# The length of a blob is told without reading it.
+MAY_SAVE: Final = """
+select length(blob) from runs
+where id = ? and substr(head, 1, 16) = ? and run_id = ? and status = 'live'"""
+MAY_SAVE_IN_TERM: Final = """
+select length(blob) from runs
+where id = ? and substr(head, 1, 16) = ? and run_id = ? and status = 'live'
+  and (select term from owner where id = 1) = ?"""
+
+END: Final = """
+update runs set head = ?, blob = ?, status = ?, reason = ?, ended_ms = ?
+where id = ? and substr(head, 1, 16) = ? and run_id = ? and status = 'live'"""
+END_IN_TERM: Final = """
+update runs set head = ?, blob = ?, status = ?, reason = ?, ended_ms = ?
+where id = ? and substr(head, 1, 16) = ? and run_id = ? and status = 'live'
+  and (select term from owner where id = 1) = ?"""
+
+_SAVE_OF: Final = "save of run"
+
+
+def write(
+    database: Database,
+    header: RunHeader,
+    term: int | None,
+    values: tuple[bytes, Blob],
+    *,
+    sync: bool,
+) -> bool:
+    """Write a live run's head and blob in one statement."""
+    guard = (header.row, packed(header.revision), header.run_id)
+    if term is None:
+        return database.write(_SAVE_OF, header.run_id, SAVE, values + guard, sync=sync) == 1
+    bindings = (*values, *guard, term)
+    return database.write(_SAVE_OF, header.run_id, SAVE_IN_TERM, bindings, sync=sync) == 1
+
+
+def write_over(
+    database: Database,
+    header: RunHeader,
+    term: int | None,
+    values: tuple[bytes, Blob],
+    changed: Sequence[Stretch],
+    *,
+    sync: bool,
+) -> bool:
+    """Write a live run's head, and its blob where it changed: all of it if its length did."""
+    head, blob = values
+    guard: tuple[object, ...] = (header.row, packed(header.revision), header.run_id)
+    if term is not None:
+        guard = (*guard, term)
+    with database.writing(f"{_SAVE_OF} {header.run_id!r}", sync=sync):
+        found = database.run(MAY_SAVE if term is None else MAY_SAVE_IN_TERM, guard).fetchall()
+        if not found:
+            return False
+        if found[0][0] != len(blob):
+            database.run(SAVE if term is None else SAVE_IN_TERM, values + guard)
+            return True
+        database.overwrite("runs", "head", header.row, ((0, head),))
+        pieces = [(start, blob[start:end]) for start, end in changed]
+        database.overwrite("runs", "blob", header.row, pieces)
+    return True
+
+
+def end(
+    database: Database,
+    header: RunHeader,
+    term: int | None,
+    values: tuple[bytes, Blob, Status, str | None, int],
+    *,
+    sync: bool,
+) -> bool:
+    """Write what ends a live run: head, blob, status, reason and the time in ms."""
+    guard = (header.row, packed(header.revision), header.run_id)
+    if term is None:
+        return database.write(_SAVE_OF, header.run_id, END, values + guard, sync=sync) == 1
+    bindings = (*values, *guard, term)
+    return database.write(_SAVE_OF, header.run_id, END_IN_TERM, bindings, sync=sync) == 1
