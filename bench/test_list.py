@@ -27,7 +27,9 @@ LIVE_EVERY: Final = 50
 PAGE_ROWS: Final = 50
 LONG_PAGE_ROWS: Final = HEADERS_ROWS_MAX - 1
 COLUMNS: Final = """
-select id, run_id, machine, digest, status, reason, created_ms, ended_ms, head from runs """
+select id, run_id, machine, digest, status, reason, cast(substr(head, 1, 16) as integer),
+  created_ms, cast(substr(head, 18, 16) as integer), ended_ms,
+  cast(substr(head, 35, 16) as integer), substr(head, 52) from runs """
 SELECT: Final = COLUMNS + "order by id desc limit ?"
 SELECT_LIVE: Final = COLUMNS + "indexed by runs_live where status = 'live' order by id desc limit ?"
 SELECT_NONE: Final = COLUMNS + "where status = 'lost' order by id desc limit ?"

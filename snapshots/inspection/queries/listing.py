@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from snapshots.heads import packed, unpack_head
+from snapshots.heads import packed
 from snapshots.records import STATUSES, RunHeader
-from snapshots.store.reading import header_of, is_text
+from snapshots.store.reading import is_text, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -22,13 +22,17 @@ _TEXTS: Final = "select id, run_id, machine, digest, status, reason,"
 _BYTES: Final = """select id, cast(run_id as blob), cast(machine as blob), cast(digest as blob),
   status, cast(reason as blob),"""
 
-# None of them names the blob, which is a row's last column: its pages are not read.
-LIST: Final = """
-select id, run_id, machine, digest, status, reason, created_ms, ended_ms, runs.head
+# None of them names the blob, which is a row's last column: its pages are not read. A page of fifty
+# is made in four fifths of the time if SQLite takes the head apart.
+_LIST: Final = """
+select id, run_id, machine, digest, status, reason, cast(substr(runs.head, 1, 16) as integer),
+  created_ms, cast(substr(runs.head, 18, 16) as integer), ended_ms,
+  cast(substr(runs.head, 35, 16) as integer), cast(substr(runs.head, 52) as integer)"""
+
+LIST: Final = f"""{_LIST}
 from runs where id < ? order by id desc limit ?"""
 
-LIST_SOME: Final = """
-select id, run_id, machine, digest, status, reason, created_ms, ended_ms, runs.head
+LIST_SOME: Final = f"""{_LIST}
 from runs where id < ?1 and (?3 is null or machine = ?3)
   and (?4 is null or substr(runs.head, 18, 16) >= ?4)
   and (?5 is null or substr(runs.head, 18, 16) <= ?5)
@@ -36,12 +40,10 @@ from runs where id < ?1 and (?3 is null or machine = ?3)
 order by id desc limit ?2"""
 
 # `indexed by`: by itself SQLite would walk all rows to find the few that are live.
-LIST_LIVE: Final = """
-select id, run_id, machine, digest, status, reason, created_ms, ended_ms, runs.head
+LIST_LIVE: Final = f"""{_LIST}
 from runs indexed by runs_live where status = 'live' and id < ? order by id desc limit ?"""
 
-LIST_SOME_LIVE: Final = """
-select id, run_id, machine, digest, status, reason, created_ms, ended_ms, runs.head
+LIST_SOME_LIVE: Final = f"""{_LIST}
 from runs indexed by runs_live where status = 'live' and id < ?1
   and (?3 is null or machine = ?3)
   and (?4 is null or substr(runs.head, 18, 16) >= ?4)
@@ -147,17 +149,22 @@ def _headers(file: RunFile, sql: str, bindings: tuple[object, ...]) -> list[RunH
         return file.made(_OPERATION, sql, bindings, _made)
     except UnicodeDecodeError:
         # Damaged UTF-8 in one row hides no other: all are read as bytes, at twice the price.
-        return list(map(header_of, file.ask(_OPERATION, as_bytes(sql), bindings)))
+        return _made(map(_with_texts, file.ask(_OPERATION, as_bytes(sql), bindings)))
 
 
 def _made(rows: Iterable[Row]) -> list[RunHeader]:
     """Make headers of rows as they come, for half of what `header_of` takes for each."""
     make: Callable[[type[RunHeader], tuple[object, ...]], RunHeader] = tuple.__new__
     return [
-        make(RunHeader, (a, b, c, d, e, f, revision, g, updated_ms, h, due_ms, parked))
-        for a, b, c, d, e, f, g, h, head in rows
-        for revision, updated_ms, due_ms, parked in (unpack_head(head),)
+        make(RunHeader, (a, b, c, d, e, f, g, h, i, j, k, parked == 1))
+        for a, b, c, d, e, f, g, h, i, j, k, parked in rows
     ]
+
+
+def _with_texts(row: Row) -> Row:
+    run_id, machine, digest, status, reason = row[1:6]
+    told = None if reason is None else text_of(reason)
+    return (row[0], text_of(run_id), text_of(machine), text_of(digest), status, told, *row[6:])
 
 
 def as_bytes(sql: str) -> str:
