@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
 TAG: Final = b'"$"'
+SIGN: Final = b"$"
+"""Looked for first: one byte is found five times as quickly as three, of which two are quotes."""
 
 
 class Codec:
@@ -60,7 +62,7 @@ class Codec:
             if is_plain(value):
                 data = dump(value)
                 # A key "$" means something else; a text "$" merely takes the longer way.
-                if TAG not in data:
+                if SIGN not in data or TAG not in data:
                     return data
         except (EncodeError, RuntimeError):
             pass  # the walk says what it is, and where
@@ -87,7 +89,9 @@ class Codec:
         """
         data = self.encode(value, root=root)
         plain = load(data)
-        return plain if TAG not in data else self._reader.whole(plain, root, ())
+        if SIGN not in data or TAG not in data:
+            return plain
+        return self._reader.whole(plain, root, ())
 
     def to_plain(self, value: object, *, root: str = "value", omit: Collection[str] = ()) -> Plain:
         """Return `value` as a JSON structure, for `dump`, that shares no container with it.

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from itertools import repeat
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from snapshots.codec.scalars import INT_MAX, INT_MIN
 from snapshots.limits import VALUE_DEPTH_MAX
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 _CONTAINERS_MAX: Final = 10_000
 """Of containers in one level: an object that lies in itself many times over is not followed."""
+_SHORT_MIN: Final = 1 - 2**30
+_SHORT_MAX: Final = 2**30 - 1
+"""The whole numbers that the interpreter keeps in one digit: most, and quickly compared."""
 
 
-def is_plain(  # noqa: C901, PLR0911 - a hot loop: a call for each scalar doubles its cost
+def is_plain(  # noqa: C901, PLR0912 - a hot loop: a call for each scalar doubles its cost
     value: object,
 ) -> bool:
     """Whether every value in a dict or list is one that JSON says by itself, exactly.
@@ -20,30 +26,41 @@ def is_plain(  # noqa: C901, PLR0911 - a hot loop: a call for each scalar double
     Keys are left to the encoder, which takes none but texts, and so is half a surrogate pair. A
     value that is no container says no, as does what the full walk must look at.
     """
-    level: list[object] = [value]
-    if type(value) is not dict and type(value) is not list:
+    below: list[Iterable[Any]]
+    if type(value) is dict:
+        below = [value.values()]
+    elif type(value) is list:
+        below = [value]
+    else:
         return False
+    total = 0.0
     for _ in repeat(None, VALUE_DEPTH_MAX):
-        below: list[object] = []
+        level, below = below, []
         for held in level:
-            for item in held.values() if type(held) is dict else held:  # type: ignore[attr-defined]  # a dict or a list
+            for item in held:
                 kind = type(item)
-                if kind is str or kind is bool or item is None:
+                # In the order of how often they are met.
+                if kind is str:
                     continue
                 if kind is int:
+                    if item <= _SHORT_MAX and item >= _SHORT_MIN:
+                        continue
                     if INT_MIN <= item <= INT_MAX:
                         continue
                     return False
                 if kind is float:
-                    if item - item == 0.0:
-                        continue
+                    total += item
+                elif kind is bool or item is None:
+                    continue
+                elif kind is dict:
+                    below.append(item.values())
+                elif kind is list:
+                    below.append(item)
+                else:
                     return False
-                if kind is not dict and kind is not list:
-                    return False
-                below.append(item)
         if not below:
-            return True
+            # NaN and infinities stay in a sum. One that only grew too large is walked in full.
+            return total - total == 0.0
         if len(below) > _CONTAINERS_MAX:
             return False
-        level = below
     return False
