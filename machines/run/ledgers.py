@@ -47,8 +47,8 @@ class Ledgers:
         self._json: dict[str, tuple[int, bytes]] = {}
         """The JSON of ledgers, with how often each had changed when it was encoded."""
         self._cold: dict[str, bytes] = {}
-        self._cold_changes: list[int] = []
-        """What `cold` returned last, and after how many changes of each ledger that was."""
+        self._cold_changes = -1, -1
+        """What `cold` returned last, and after how many changes of all ledgers that was."""
         self._delivered: dict[int, str] = {}
         """Deliveries whose events did not run yet, by the event's number."""
         self._spent: list[EffectRow] = []
@@ -92,8 +92,8 @@ class Ledgers:
 
         Empty ones are left out. Raises EncodeError.
         """
-        if self.trail:
-            hot["trail"] = self.trail.as_json()
+        if trail := self.trail.json:
+            hot["trail"] = trail
         if self.effects:
             hot["effects"] = self.effects.open_json(codec)
 
@@ -103,10 +103,17 @@ class Ledgers:
         Empty ones are left out, and only what changed is encoded: while nothing did, this is the
         same dict. Raises EncodeError with a path that begins with the name.
         """
-        changes = [self.deliveries.changes, self.effects.closed]
-        for _, ledger in self._books:
-            changes.append(ledger.changes)
-        if changes != self._cold_changes:
+        # Numbers that only grow stay equal as long as their sum does; closed rows may open again.
+        changes = (
+            self.deliveries.changes
+            + self.admissions.changes
+            + self.epochs.changes
+            + self.notices.changes
+            + self.picks.changes
+            + self.pushes.changes
+        )
+        closed = self.effects.closed
+        if (changes, closed) != self._cold_changes:
             fields = {
                 name: self._fragment(name, ledger, codec) for name, ledger in self._books if ledger
             }
@@ -114,7 +121,7 @@ class Ledgers:
                 fields["deliveries"] = self.deliveries.as_json()
             if self.effects.closed:
                 fields["settled"] = self.effects.closed_json(codec)
-            self._cold, self._cold_changes = fields, changes
+            self._cold, self._cold_changes = fields, (changes, closed)
         return self._cold
 
     def in_full(self, codec: Codec) -> dict[str, bytes]:

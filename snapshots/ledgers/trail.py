@@ -19,12 +19,14 @@ class Trail:
     anyway. The newest transition is kept however long it is.
 
     An entry never changes, so it is kept as the JSON that it is saved as: to encode a full trail
-    anew would be a quarter of all that a host does for an event.
+    anew would be a quarter of all that a host does for an event. So is the whole array.
     """
 
     def __init__(self, entries: Iterable[list[Any]] = ()) -> None:
         self._entries: deque[bytes] = deque(map(dump, entries), TRAIL_ENTRIES_MAX)
         self._bytes = sum(map(len, self._entries))
+        self.json = b"[%b]" % b",".join(self._entries) if self._entries else b""
+        """`[at_ms, path, event, from, to]` for each transition, oldest first; empty without one."""
 
     def add(
         self, at_ms: int, path: str, event: str, was: list[str], now: list[str]
@@ -33,25 +35,24 @@ class Trail:
 
         Returns what takes the note back, while no other was added behind it.
         """
-        entries, size = self._entries, self._bytes
+        entries, size, former = self._entries, self._bytes, self.json
         added = dump([at_ms, path, event[:TRAIL_EVENT_CHARS_MAX], was, now])
         forgotten: list[bytes] = []
         self._bytes += len(added)
         while entries and (self._bytes > TRAIL_BYTES_MAX or len(entries) == TRAIL_ENTRIES_MAX):
             forgotten.append(entries.popleft())
             self._bytes -= len(forgotten[-1])
+        # It grows at one end and shrinks at the other: what stays is copied, not joined anew.
+        cut = size + len(added) - self._bytes + len(forgotten)
+        self.json = b"[%b,%b]" % (former[1 + cut : -1], added) if entries else b"[%b]" % added
         entries.append(added)
 
         def undo() -> None:
             entries.pop()
             entries.extendleft(reversed(forgotten))
-            self._bytes = size
+            self._bytes, self.json = size, former
 
         return undo
-
-    def as_json(self) -> bytes:
-        """Return `[at_ms, path, event, from, to]` for each transition, oldest first, as JSON."""
-        return b"[%b]" % b",".join(self._entries)
 
     def as_value(self) -> list[Any]:
         """Return the entries as JSON values."""
