@@ -80,16 +80,17 @@ def encode_moved(tree: Tree, machine: Machine) -> list[Node]:
     """
     moved = []
     has_other_models = False
+    root = tree.root
     for node in tree.moved:
-        if node is tree.root or node.is_attached:
+        if node is root or node.is_attached:
             moved.append(node)
             if node.fragment is None:
                 node.fragment = encode_node(node, machine)
                 (tree.busy.discard if node.idle else tree.busy.add)(node)
             if node.model_seen is not node.chart.model:
                 node.model_seen, has_other_models = node.chart.model, True
-    if has_other_models and tree.root is not None and tree.root.children:
-        _refuse_shared_models(tree.root, machine)
+    if has_other_models and root is not None and root.children:
+        _refuse_shared_models(root, machine)
     return moved
 
 
@@ -105,11 +106,12 @@ def _refuse_shared_models(root: Node, machine: Machine) -> None:
 
 def node_bytes(node: Node) -> bytes:
     """Return a chart and the charts below it as JSON; all of them are encoded."""
-    assert node.fragment is not None, f"chart {node.path!r} moved and was not encoded"
+    fragment = node.fragment
+    assert fragment is not None, f"chart {node.path!r} moved and was not encoded"
     if not node.children:
-        return node.fragment
+        return fragment
     below = b",".join(quote(key) + b":" + node_bytes(child) for key, child in node.children.items())
-    return b'%b,"children":{%b}}' % (node.fragment[:-1], below)
+    return b'%b,"children":{%b}}' % (fragment[:-1], below)
 
 
 def tree_bytes(tree: Tree, machine: Machine) -> bytes:
@@ -119,25 +121,21 @@ def tree_bytes(tree: Tree, machine: Machine) -> bytes:
 
 def encode_node(node: Node, machine: Machine) -> bytes:
     """Return what a snapshot holds of one chart, without the charts below it, as JSON."""
-    chart, invokes, encode = node.chart, node.engine.invokes, machine.codec.encode
-    parts = [outline_of(node, machine)[:-1], b',"spawned":%d' % invokes.spawned]
-    inside = _read_inside(node, machine)
+    chart, encode = node.chart, machine.codec.encode
+    outline, inside = outline_of(node, machine), _read_inside(node, machine)
     context = fields_of(chart.model, chart.state_field)
     if node.shared is not None:
         context = stored(context)
     # Each by itself: most charts have nothing but their model's fields.
     try:
-        if inside:
-            parts += (b",", encode(inside)[1:-1])
-        if context:
-            parts += (b',"context":', encode(context))
+        own = b",%b" % encode(inside)[1:-1] if inside else b""
+        held = b',"context":%b' % encode(context) if context else b""
     except EncodeError:
         root = _root_of(node)  # the same once more, to say where
         encode(inside, root=root)
         encode(context, root=f"{root}.context")
         raise
-    parts.append(b"}")
-    return b"".join(parts)
+    return b'%b,"spawned":%d%b%b}' % (outline, node.engine.invokes.spawned, own, held)
 
 
 def is_idle(engine: DurableEngine) -> bool:
@@ -151,9 +149,9 @@ def is_idle(engine: DurableEngine) -> bool:
 
 
 def outline_of(node: Node, machine: Machine) -> bytes:
-    """Return the part of a snapshot that a chart has in common with others of its class, as JSON.
+    """Return the part of a snapshot that a chart has in common with others of its class.
 
-    It is a function of few things, and kept by them.
+    It is a function of few things, and kept by them: JSON, but for the brace that ends the object.
     """
     chart, engine, outlines = node.chart, node.engine, machine.outlines
     model, field = chart.model, chart.state_field
@@ -178,7 +176,7 @@ def outline_of(node: Node, machine: Machine) -> bytes:
     }
     if len(outlines) >= OUTLINES_MAX:
         outlines.clear()
-    outline = outlines[key] = machine.codec.encode(without_empty(plain))
+    outline = outlines[key] = machine.codec.encode(without_empty(plain))[:-1]
     return outline
 
 
@@ -292,10 +290,12 @@ def _root_of(node: Node) -> str:
 
 def fields_of(model: object, state_field: str) -> Value:
     """Return a model's fields, without the one that holds the chart's state."""
-    fields: Value = dict(getattr(model, "__dict__", {}))
+    fields: Value
     if type(model) is Model:  # the library's, which most charts have: nothing else is in it
+        fields = model.__dict__.copy()
         fields.pop(state_field, None)
         return fields
+    fields = dict(getattr(model, "__dict__", {}))
     for name in slots_of(type(model)):
         if hasattr(model, name):
             fields[name] = getattr(model, name)
