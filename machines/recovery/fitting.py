@@ -82,13 +82,13 @@ def begin_what_is_new(run: Run) -> None:
     A timeout and a gate are active from here on, the rest is pending, with intents for effects.
     Gates that are open are described anew. What was to be called for states that are gone is not.
     """
-    now_ms, begun = run.clock.now_ms(), []
+    begun = []
     for node in nodes_of(run.tree):
         if not node.finished:
             _hold_anew(node)
             if _begin_missing(node):
                 begun.append(node)
-                run.ledgers.intend(node, run.run_id, now_ms, [])
+                run.ledgers.intend(node, run.run_id, run.clock, [])
     for row in run.ledgers.effects:
         if row.status == "intent" and not waits_for(run.tree, row.path, row.invoke):
             run.ledgers.effects.withdraw(row.path, row.invoke, DROPPED)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from machines.engine.nodes import Node
+    from snapshots.clock import Clock
     from snapshots.codec import Codec
 
 
@@ -182,7 +183,7 @@ class Ledgers:
             self.deliveries.drop(delivery)
         return delivery
 
-    def intend(self, node: Node, run_id: str, now_ms: int, undo: list[Undo]) -> None:
+    def intend(self, node: Node, run_id: str, clock: Clock, undo: list[Undo]) -> None:
         """Add a row for each effect that a chart is about to begin; `undo` takes them back."""
         if self._spent:
             self.drop_spent_tails()
@@ -203,7 +204,7 @@ class Ledgers:
                 source.kind,
                 source.key_for(context, name),
                 source.idempotent,
-                now_ms,
+                clock.now_ms(),
             )
             undo.append(self.effects.intend(row))
 
@@ -216,7 +217,7 @@ class Ledgers:
     def follow(
         self,
         node: Node,
-        now_ms: int,
+        clock: Clock,
         describe: Callable[[BaseException], dict[str, str]],
         undo: list[Undo],
     ) -> None:
@@ -227,7 +228,7 @@ class Ledgers:
         was, now = node.shown, node.shown_now()
         if now == was and not node.untaken:
             return
-        path, current = node.path, node.engine.current
+        path, current, now_ms = node.path, node.engine.current, clock.now_ms()
         event = str(current.trigger.event) if current is not None else ""
         if now != was:
             said = "" if event == INITIAL else event

@@ -128,7 +128,8 @@ class Run:
     @property
     def goes_on(self) -> bool:
         """Whether the run may still run and be saved here."""
-        return not self.over and self.status == "live"
+        header = self.row.header  # for each save and event, so without a call of `status`
+        return not self.over and (header is None or header.status == "live")
 
     def as_stored(self) -> StoredRun:
         """Return the run as its row holds it."""
@@ -211,11 +212,10 @@ class Run:
                 undo.append(self.told.stepping(self, node))
             if node.untaken:
                 undo.append(self.told.swallowed(self, node))
-            now_ms = self.clock.now_ms()
-            ledgers.intend(node, self.run_id, now_ms, undo)
+            ledgers.intend(node, self.run_id, self.clock, undo)
             for path, invoke in tree.stopped:
                 undo.append(ledgers.effects.withdraw(path, invoke, NEVER_CALLED))
-            ledgers.follow(node, now_ms, self.describe, undo)
+            ledgers.follow(node, self.clock, self.describe, undo)
             self.step += 1
             if root.finished:
                 ending.end(self, ending.verdict(self, root), None)
@@ -323,17 +323,19 @@ class Run:
         if self.told.each:
             self.told.saving(self)
         tree, row, live = self.tree, self.row, status == "live"
-        fresh = tree.running is None
-        root = tree.root if fresh else None
-        moved = encode_moved(tree, self.machine) if fresh else []
-        beside = beside_charts(tree, self.machine) if fresh else row.beside
+        timers = tree.timers.items
+        due_ms = timers[0].due if live and timers else NO_TIMER_MS
+        root: Node | None
+        if fresh := tree.running is None:
+            root, moved = tree.root, encode_moved(tree, self.machine)
+            beside = beside_charts(tree, self.machine)
+            head: Head = status, reason, due_ms, live and parked(tree, self.ledgers.effects)
+            check = self._verify if self.verify else None
+        else:
+            root, moved, beside, check = None, [], row.beside, None
+            head = status, reason, due_ms, False
         arrivals = self._arrivals(status)
         rest = self._rest(arrivals)
-        due = tree.timers.next_due() if live else None
-        due_ms = NO_TIMER_MS if due is None else due
-        is_parked = live and fresh and parked(tree, self.ledgers.effects)
-        check = self._verify if self.verify and fresh else None
-        head = Head(status, reason, due_ms, is_parked)
         if self.letters.any:
             with self.letters.settling(self, status, sync=sync) as synced:
                 row.put(root, moved, beside, rest, head, sync=synced, check=check)
@@ -360,7 +362,7 @@ class Run:
         if self.error is not None:
             hot["error"] = codec.encode(self.error)
         ledgers.add_hot(hot, codec)
-        return Parts(hot, ledgers.cold(codec))
+        return hot, ledgers.cold(codec)
 
     def _verify(self, blob: bytes | bytearray) -> None:
         """Assert that a blob holds the run as it is now, encoded anew."""
