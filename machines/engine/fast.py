@@ -8,7 +8,7 @@ ordinary is left to the library, before anything of it is done.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from statemachine.engines.base import _running_engine
 from statemachine.exceptions import InvalidDefinition
@@ -102,7 +102,8 @@ def _take(engine: DurableSyncEngine, found: Found, raw: Any) -> bool:
         invokes.spawn()
     trigger = engine.begin_macrostep()
     engine.planned += 1
-    token = _running_engine.set(cast("Any", engine))
+    running: Any = engine
+    token = _running_engine.set(running)
     try:
         if invokes.active:
             invokes.handle_external_event(trigger)

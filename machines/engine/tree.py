@@ -17,11 +17,12 @@ from machines.engine.nodes import Arrival, Keeper, MakeChild, Node
 from machines.engine.nurseries import told_of
 from machines.engine.queues import Queued, answer, answer_waiter, reject
 from machines.engine.triggers import make_trigger, readdress
+from machines.engine.turns import run_at_once
 from machines.limits import PUMP_MACROSTEPS_MAX
 from snapshots.ledgers.timers import ResumePolicy, Timer, Timers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import Callable, Mapping
 
     from statemachine import StateChart
     from statemachine.event_data import TriggerData
@@ -163,6 +164,18 @@ class Tree:
         if node is not None and not node.finished:
             self._arrive(node, None, event, kwargs)
 
+    def take_in(self, node: Node, path: str, item: Queued) -> None:
+        """Take an event from outside for a chart, which is at `path` and has not ended."""
+        arrival = Arrival(path, None, item)
+        if self.running is None and not self.arrivals and not self.timers.items:
+            # What `admit` comes to where nothing else can come before it.
+            self.admitted.append(arrival)
+            self.enqueue(node, item)
+            return
+        self.arrivals.append(arrival)
+        if self.running is None:
+            self.admit()
+
     def _arrive(self, node: Node, invoke: str | None, event: str, kwargs: dict[str, Any]) -> None:
         trigger = make_trigger(node.chart, event, kwargs=kwargs)
         self.arrivals.append(Arrival(node.path, invoke, Queued(self.now(), self.number(), trigger)))
@@ -260,7 +273,8 @@ class Tree:
 
     def _next(self) -> Node | None:
         """Return the chart whose turn it is, None if none has anything to do, or not now."""
-        self.admit()
+        if self.arrivals or self.timers.items:
+            self.admit()
         return self.turn[0] if self.turn and self.budget > 0 else None
 
     def _end(self) -> None:
@@ -356,7 +370,8 @@ class Tree:
     def boundary(self, node: Node) -> None:
         """Save, then end the outside work of the states that were left."""
         self.running = None
-        self.admit()
+        if self.arrivals or self.timers.items:
+            self.admit()
         invokes = node.engine.invokes
         if invokes.marked or invokes.active:
             invokes.number()
@@ -379,22 +394,6 @@ def drive(tree: Tree) -> None:
 
     It is left before the turn of a chart with coroutines, if one of them began such a chart.
     """
-    drive_once(tree)
-    while tree.turn and tree.is_sync:
-        drive_once(tree)
-
-
-def drive_once(tree: Tree) -> None:
-    """Run a tree of synchronous charts for one pump, without an event loop."""
     tree.pump_at_once()
-
-
-def run_at_once(turn: Coroutine[Any, Any, None]) -> None:
-    """Run a turn that awaits nothing."""
-    try:
-        turn.send(None)
-    except StopIteration:
-        return
-    turn.close()
-    message = "a synchronous chart awaited something"
-    raise AssertionError(message)
+    while tree.turn and tree.is_sync:
+        tree.pump_at_once()

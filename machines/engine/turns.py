@@ -18,13 +18,13 @@ from statemachine.exceptions import TransitionNotAllowed
 from statemachine.orderedset import OrderedSet
 
 from machines.engine.invokes import Invokes
-from machines.engine.queues import Answer, ExternalQueue, Queued, answer, apart
+from machines.engine.queues import Answer, ExternalQueue, Queued, answer, answer_waiter, apart
 from machines.engine.triggers import make_trigger
 from machines.errors import MicrostepLimitError
 from machines.limits import MICROSTEPS_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
     from statemachine import State, StateChart
     from statemachine.event_data import TriggerData
@@ -73,6 +73,8 @@ class DurableEngine:
         node.engine = self
         self.events: dict[str, BoundEvent] = {}
         """The declared events that came from outside, as they are sent to this chart."""
+        self.prompt: set[str] = set()
+        """Those that are known to be declared without a delay."""
         self.external_queue = ExternalQueue()
         self.invokes = Invokes(cast("Any", self))
         self._invoke_manager = self.invokes
@@ -270,7 +272,7 @@ class DurableEngine:
         current, self.current = self.current, None
         if current is not None:
             result, self.result = self.result, None
-            answer(current.trigger, result)
+            answer_waiter(current.trigger.future, result)
 
     async def _take(self) -> bool:
         item = self.external_queue.take()
@@ -354,6 +356,17 @@ def enables(transition: Any, event: Any) -> bool:
     if event is not None and str(event).startswith(DOUBT_PREFIX):
         return names_doubt(transition, str(event))
     return bool(transition.match(event))
+
+
+def run_at_once(turn: Coroutine[Any, Any, None]) -> None:
+    """Run a turn that awaits nothing."""
+    try:
+        turn.send(None)
+    except StopIteration:
+        return
+    turn.close()
+    message = "a synchronous chart awaited something"
+    raise AssertionError(message)
 
 
 def outside_context() -> Context:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from machines.effects import CallTimeoutError
-from machines.engine.tree import drive_once
 from machines.engine.turns import outside_context
 from machines.limits import ENDING_S, PLAIN_THREADS_MAX, THREADS_MAX
 from machines.run.calls import perform
@@ -234,7 +233,7 @@ class Workshop:
 
         The library gathers the coroutines of a macrostep, so each is a task of its own.
         """
-        pump = self.pump_of(run)
+        pump = self.pump_of(run) if self._pumps else None
         if pump is None:
             return False
         asking = asyncio.current_task()
@@ -244,7 +243,7 @@ class Workshop:
     def _drive(self, run: Run) -> None:
         while run.goes_on and not run.paused:
             try:
-                drive_once(run.tree)
+                run.tree.pump_at_once()
             except Halt:
                 return
             except asyncio.CancelledError as error:

@@ -105,8 +105,12 @@ def _was_taken(run: Run, delivery: str | None) -> bool:
 def declared_delay(run: Run, event: str, path: str = "") -> float:
     """Return the delay, in ms, that a chart declares for an event; 0 without one."""
     node = run.tree.find(path)
-    known = getattr(type(node.chart), event, None) if node is not None else None
+    if node is None or event in node.engine.prompt:
+        return 0
+    known = getattr(type(node.chart), event, None)
     delay: float = getattr(known, "delay", 0) or 0
+    if known is not None and not delay:
+        node.engine.prompt.add(event)
     return delay
 
 

@@ -12,7 +12,6 @@ from machines.binding.capturing import beside_charts, encode_moved
 from machines.binding.planting import make_child, plant
 from machines.binding.works import read_arrival
 from machines.books import Books, Owner
-from machines.engine.nodes import Arrival
 from machines.engine.queues import Queued, answer, reject_waiter
 from machines.engine.tree import Tree
 from machines.engine.triggers import make_trigger
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from machines.definition import Machine
-    from machines.engine.nodes import Call, Node
+    from machines.engine.nodes import Arrival, Call, Node
     from machines.run.inbox import Incoming
     from machines.run.telling import Teller
     from snapshots.clock import Clock
@@ -143,8 +142,8 @@ class Run:
     @property
     def due_ms(self) -> int:
         """When the run's nearest timer is due; NO_TIMER_MS if there is none."""
-        due = self.tree.timers.next_due()
-        return NO_TIMER_MS if due is None or self.status != "live" else due
+        timers = self.tree.timers.items
+        return timers[0].due if timers and self.status == "live" else NO_TIMER_MS
 
     @property
     def at_rest(self) -> bool:
@@ -176,9 +175,7 @@ class Run:
         )
         trigger.future = waiter
         item = Queued(tree.now(), tree.number(), trigger, epoch=given.epoch)
-        tree.arrivals.append(Arrival(given.path, None, item))
-        if tree.running is None:
-            tree.admit()
+        tree.take_in(node, given.path, item)
         return item.seq
 
     def note_delivering(self, delivery: str, future: Any) -> None:
