@@ -141,7 +141,7 @@ async def test_a_step_that_would_pass_the_limit_of_the_blob_is_refused_by_name(
         before = world.stored(run)
         monkeypatch.setattr(limits, "BLOB_BYTES_MAX", len(before.blob) + 2_000)
         with pytest.raises(LimitError, match=r"in run 'notes' is .*, expected at most") as refused:
-            await host.send(run, "write", text="x" * 4_000)
+            await host.send(run, "write", text="x" * 40_000)
         assert (refused.value.run_id, refused.value.limit) == (run, len(before.blob) + 2_000)
         after = world.stored(run)
         assert (after.header.status, after.blob) == ("live", before.blob)
