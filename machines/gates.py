@@ -16,7 +16,7 @@ from machines.names import path_below
 from machines.parameters import INJECTED, Model, Parameter, taken_by, taken_by_callbacks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from machines.engine.invocations import Invoke
     from machines.engine.nodes import Node
@@ -154,15 +154,13 @@ def open_gates(nodes: Iterable[Node]) -> list[OpenGate]:
     ]
 
 
-def gate_for(run_id: str, nodes: Iterable[Node], name: str, event: str) -> tuple[OpenGate, Gate]:
+def gate_for(run_id: str, nodes: Sequence[Node], name: str, event: str) -> tuple[OpenGate, Gate]:
     """Return the open gate that a key or an address names, if it takes the event.
 
     Raises AmbiguousGateError for a key under which charts of the run have several open, and
     GateClosedError if none is open or it does not take the event.
     """
-    there = _open(nodes)
-    # A gate's key ends its address: of the others nothing need be known, and there may be many.
-    close = [(node, invoke) for node, invoke in there if name.endswith(invoke.extra["key"])]
+    close = [(n, i) for n, i in _open(_near(nodes, name)) if name.endswith(i.extra["key"])]
     listed = [(_listed(node, invoke, {}), _source(node, invoke)) for node, invoke in close]
     named = [(one, source) for one, source in listed if name in (one.key, one.address)]
     if len(named) > 1:
@@ -171,9 +169,23 @@ def gate_for(run_id: str, nodes: Iterable[Node], name: str, event: str) -> tuple
             raise AmbiguousGateError(run_id, name, event, tuple(one.address for one, _ in named))
         named = exactly
     if not named or event not in named[0][0].events:
-        others = (_listed(node, invoke, {}) for node, invoke in there)
+        others = (_listed(node, invoke, {}) for node, invoke in _open(nodes))
         raise GateClosedError(run_id, name, event, tuple(map(str, others)))
     return named[0]
+
+
+def _near(nodes: Iterable[Node], name: str) -> list[Node]:
+    """Return the charts that have a gate, open or not, whose key ends what an answer names.
+
+    A gate's key ends its address: of the others nothing need be known, and there may be many.
+    """
+    near = []
+    for node in nodes:
+        for invoke in node.engine.invokes.active.values():
+            if invoke.kind == "gate" and name.endswith(invoke.extra.get("key", "")):
+                near.append(node)
+                break
+    return near
 
 
 def _source(node: Node, invoke: Invoke) -> Gate:
