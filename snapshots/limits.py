@@ -130,7 +130,7 @@ BACKUP_PROGRESS_MS: Final = 100
 BACKUP_PROGRESS_STEPS: Final = 500
 # How often a backup tries to get its file while others remove what was left of earlier ones.
 BACKUP_CREATE_TRIES_MAX: Final = 10
-CANVAS_BYTES_MIN: Final = 3_000
+CANVAS_BYTES_MIN: Final = 3_800
 """From what length on a blob has room in it, so that its parts keep their places: a shorter one
 lies in one page, which is logged whole anyway."""
 OVERWRITTEN_BYTES_MIN: Final = 64 * KIB
