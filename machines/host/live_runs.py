@@ -315,7 +315,8 @@ class Residents:
     def saved(self, run: Run) -> None:
         """Arm the run's timers."""
         self._passing.hold(run)
-        self._retry_waits_ms.pop(run.run_id, None)
+        if self._retry_waits_ms:
+            self._retry_waits_ms.pop(run.run_id, None)
         self._alarm.set(run.run_id, run.due_ms)
         if self.told.hears:
             self.told.saved(run)

@@ -50,6 +50,8 @@ class Row:
         names = (run_id, machine.name, machine.digest)
         self._begin = b'{"v":1,"run":%b,"machine":%b,"digest":%b' % (*map(encode, names),)
         self._input = encode(dict(given), root="input")
+        self._opening = b"".join((self._begin, BEGIN["input"], self._input))
+        """What is the same in every blob of the run, as a short one begins."""
         self._charts = b""
         """The charts that were saved last, as a member of the blob; empty where a canvas has
         them."""
@@ -195,7 +197,7 @@ class Row:
         return charts, None, self._joined(charts, beside, rest)
 
     def _joined(self, charts: bytes, beside: Mapping[str, bytes], rest: Parts) -> bytes:
-        parts = [self._begin, BEGIN["input"], self._input]
+        parts = [self._opening]
         hot, cold = rest
         for members in (hot, beside, cold):
             for name, text in members.items():
