@@ -1,10 +1,12 @@
 """Kill the demo's orchestrator very often, and count: the demo's loop without the show.
 
     python tools/crash.py --scenario pool --kills 100 --seed 1 [--runs N] [--keep DIR] [--control]
+                          [--long-rows]
     python tools/crash.py --all --kills 200 --seed 11
 
 The moments are drawn: some kills come behind something that is heard, some at a named point (see
-`tools/points.py`). `--all` shares the kills among all scenarios.
+`tools/points.py`). `--all` shares the kills among all scenarios. With
+`--long-rows` every save writes over a part of its row, as those of runs of 64 KB do.
 
 Exit code 1 if anything acknowledged was lost, anything that may happen once happened twice, any
 run is stuck, or any other claim does not hold. `--control` runs a careless orchestrator instead
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 
 CARELESS = "tools.careless"
 POINTED = "tools.points"
+POINTED_LONG = "tools.long_points"
 WORDS = {
     LOST.text: "lost",
     REPEATED.text: "repeated",
@@ -127,12 +130,18 @@ def lay(scenario: Scenario, folder: Path, kills: int, options: argparse.Namespac
         # Enough that each life of the orchestrator has something under way.
         runs=options.runs or max(scenario.runs_default, round(kills / scenario.kills_per_run)),
         seed=options.seed,
-        orchestrator=CARELESS if options.control else POINTED,
+        orchestrator=_orchestrator(options),
         points=() if options.control else points_of(scenario),
         verify=True,
         observe=tell,
     )
     return siege.lay()
+
+
+def _orchestrator(options: argparse.Namespace) -> str:
+    if options.control:
+        return CARELESS
+    return POINTED_LONG if options.long_rows else POINTED
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -145,6 +154,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--runs", type=int, help="default: enough for the kills")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="where the files are left")
     parser.add_argument("--control", action="store_true", help="see a wrong one found")
+    parser.add_argument("--long-rows", action="store_true", help="save as long rows are saved")
     parser.add_argument("--verbose", action="store_true", help="tell each step")
     options = parser.parse_args(arguments)
     names = [*SCENARIOS] if options.all else [options.scenario]

@@ -115,10 +115,15 @@ def place(stand: Stand) -> None:
     around_calls(stand, vars(calls)["_Effecting"])
 
 
-if __name__ == "__main__":
-    from machines.demo.orchestrator import World, main
-    from tools.scenarios.hosted import APPROVALS, HOSTED
+def host(arguments: list[str]) -> None:
+    """Be an orchestrator that stands still where it is told to."""
+    from machines.demo.orchestrator import World, main  # noqa: PLC0415 - as above
+    from tools.scenarios.hosted import APPROVALS, HOSTED  # noqa: PLC0415 - as above
 
     still = Stand()
     place(still)
-    main(sys.argv[1:], World(hosted=HOSTED, approvals=APPROVALS, prepare=still.take))
+    main(arguments, World(hosted=HOSTED, approvals=APPROVALS, prepare=still.take))
+
+
+if __name__ == "__main__":
+    host(sys.argv[1:])
