@@ -34,8 +34,10 @@ HEAD: Final = "runs.head"
 HEAD_OF_COLUMNS: Final = """cast(printf('%016d %016d %016d %d', runs.revision,
   runs.updated_ms, min(runs.due_ms, 9999999999999999), runs.parked) as blob)"""
 
-_DAMAGED: Final = (0, 0, NO_TIMER_MS, False)
+UNFINDABLE: Final = 0
+"""The revision of a row whose head is damaged where the revision stands: no save finds that."""
 _PARKED: Final = b"1"
+_REVISION_BYTES: Final = 16
 
 
 def pack_head(revision: int, updated_ms: int, due_ms: int, *, parked: bool) -> bytes:
@@ -55,14 +57,25 @@ def packed(value: int) -> bytes:
 def unpack_head(head: bytes) -> tuple[int, int, int, bool]:
     """Return revision, updated_ms, due_ms and parked.
 
-    A damaged head, which a disk can make of one, hides nothing else of its row, and no other row:
-    it has revision 0, and no save finds that.
+    A damaged head, which a disk can make of one, hides nothing else of its row, and no other row.
+    Where the revision still stands in it the next save makes the head anew; else it is
+    `UNFINDABLE`. Such a run does not only wait: that would leave its timers to the head.
     """
     try:
         revision, updated_ms, due_ms, parked = head.split()
-        return int(revision), int(updated_ms), int(due_ms), parked == _PARKED
+        found = int(revision), int(updated_ms), int(due_ms), parked == _PARKED
     except ValueError:
-        return _DAMAGED
+        found = _revision_of(head), 0, NO_TIMER_MS, False
+    if found[0] <= UNFINDABLE or head[:_REVISION_BYTES] != packed(found[0]):
+        return UNFINDABLE, 0, NO_TIMER_MS, False
+    return found
+
+
+def _revision_of(head: bytes) -> int:
+    try:
+        return int(head[:_REVISION_BYTES])
+    except ValueError:
+        return UNFINDABLE
 
 
 def is_sound(head: bytes) -> bool:

@@ -14,6 +14,7 @@ from machines.recovery.form import check_form
 from machines.shape import drift
 from snapshots.codec import load
 from snapshots.errors import DecodeError
+from snapshots.heads import UNFINDABLE
 from snapshots.layout import unfold_blob
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class Report:
         return "\n".join(lines)
 
 
-def decide(
+def decide(  # noqa: PLR0911 - a verdict each
     stored: StoredRun,
     machines: Mapping[str, Machine],
     shape: bytes | None,
@@ -98,6 +99,10 @@ def decide(
     if machine is None:
         error = UnknownMachineError(header.machine, tuple(machines), header.run_id)
         return Decision("unresumed", str(error), error=error)
+    if header.revision == UNFINDABLE:
+        # It could run, and nothing of that could ever be saved.
+        damage = unfindable(header.run_id)
+        return Decision("unresumed", str(damage), machine, error=damage)
     steps = chain(machine.migrations, header.digest, machine.digest)
     if header.digest != machine.digest and not steps:
         difference = drifted(stored, machine, shape)
@@ -114,6 +119,12 @@ def decide(
     if gone is not None:
         return gone
     return Decision("resume", "", machine, value)
+
+
+def unfindable(run_id: str) -> DecodeError:
+    """Return the error that says that no save would find a row."""
+    reason = "the head of its row is damaged: no save would find it"
+    return DecodeError(run_id, reason)
 
 
 def drifted(stored: StoredRun, machine: Machine, shape: bytes | None) -> DriftError:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from machines.errors import RunFinishedError, UnknownMachineError
 from machines.migrations import chain
-from machines.recovery.decision import Decision, drifted, read
+from machines.recovery.decision import Decision, drifted, read, unfindable
+from snapshots.heads import UNFINDABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,6 +32,8 @@ def revival(
     machine = machines.get(header.machine)
     if machine is None:
         raise UnknownMachineError(header.machine, tuple(machines), header.run_id)
+    if header.revision == UNFINDABLE:
+        raise unfindable(header.run_id)
     steps = chain(machine.migrations, header.digest, machine.digest)
     if header.digest != machine.digest and not steps:
         raise drifted(stored, machine, shape(header.digest))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from snapshots.errors import DecodeError, StorageError
-from snapshots.heads import is_sound
+from snapshots.heads import UNFINDABLE, is_sound
 from snapshots.inspection.doctor.findings import Finding, well
 from snapshots.inspection.doctor.limits import (
     IDS_SLICE_ROWS,
@@ -101,7 +101,7 @@ def _look_at(stored: RunFile, row: int, looked: Looked, now_ms: int) -> None:
             return
         header = header_of(found[0])
         if not is_sound(found[0][_HEAD]):
-            _unreadable(looked, header.run_id, "its head is damaged: no save would find the row")
+            _unreadable(looked, header.run_id, _damage(header.revision))
             return
         report = read_report(header, found[0][-1], None, now_ms=now_ms)
     except DecodeError as error:
@@ -112,6 +112,12 @@ def _look_at(stored: RunFile, row: int, looked: Looked, now_ms: int) -> None:
         return
     if header.status == "live":
         _look_into(report, looked, now_ms)
+
+
+def _damage(revision: int) -> str:
+    if revision == UNFINDABLE:
+        return "its head is damaged: no save would find the row"
+    return "its head is damaged: the next save makes it anew"
 
 
 def _unreadable(looked: Looked, run: str | int, reason: str) -> None:
