@@ -107,6 +107,8 @@ PAGE_BYTES: Final = 4 * KIB
 PAGE_CACHE_BYTES_MAX: Final = 64 * MIB
 # How long one statement waits for a writer in another process before it says busy.
 BUSY_TIMEOUT_MS: Final = 500
+# How much is shown of what the host that holds a file says of itself.
+HOLDER_CHARS_MAX: Final = 120
 # How long opening waits for others that open or create the same file.
 OPEN_PATIENCE_MS: Final = 10_000
 OPEN_RETRY_MS_MAX: Final = 50

@@ -7,13 +7,24 @@ from typing import TYPE_CHECKING, Final
 
 from snapshots.clock import Clock, SystemClock
 from snapshots.database import open_database, patiently
-from snapshots.errors import ExtraNotInstalledError, StorageError
-from snapshots.schema import APPLICATION_ID, SCHEMA_VERSION, migrate, require_current
+from snapshots.database.holding import holder_of
+from snapshots.errors import ExtraNotInstalledError, StorageBusyError, StorageError
+from snapshots.schema import (
+    APPLICATION_ID,
+    SCHEMA_VERSION,
+    is_older,
+    migrate,
+    migrate_for_mail,
+    require_current,
+)
 from snapshots.storage.backends.memory import MemoryBackend
 from snapshots.storage.backends.sqlite import SqliteBackend
 from snapshots.store import SqliteSnapshotStore
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from snapshots.database import Database
     from snapshots.storage.protocols import Backend
 
 _OPEN: Final = "open"
@@ -25,6 +36,10 @@ _NEEDED_FOR: Final = "a storage in PostgreSQL"
 _POSTGRES: Final = ("postgresql://", "postgres://")
 _KINDS: Final = frozenset({"memory", "sqlite", "postgres", "postgresql"})
 _PLACES: Final = "expected memory:, a path, sqlite:///path or postgresql://…"
+_HELD: Final = (
+    "it has the form of an earlier release, and its host could write nothing to another one: stop"
+    " that host, then start one of this release"
+)
 _UNPREPARED: Final = (
     "expected postgresql://…: only a database of PostgreSQL is prepared, a file is brought to its"
     " current form when it is opened"
@@ -44,10 +59,41 @@ def open_store(
     nothing is written to it, and every write raises `StorageReadOnlyError`. `clock` is the
     wall clock unless a test turns its own.
 
+    A file of an earlier release is brought to the form of this one, unless a host holds it: what
+    that knows is the form that the file has.
+
     Raises, and has written nothing: `UnsupportedSqliteError`, `NetworkFileSystemError`,
     `ForeignFileError`, `NewerFileError`, `StorageForkedError` in a fork of a process that
-    has the file open, or another `StorageError` that says what is in the way.
+    has the file open, `StorageBusyError` while a host of an earlier release holds it, or another
+    `StorageError` that says what is in the way.
     """
+    prepare = require_current if read_only else _migrate_unless_held
+    return _opened(path, clock, prepare, read_only=read_only)
+
+
+def open_own_store(
+    path: str | os.PathLike[str], *, clock: Clock | None = None
+) -> SqliteSnapshotStore:
+    """Open the store in a file as its host, who holds it or takes it over; see `open_store`."""
+    return _opened(path, clock, lambda database: patiently(lambda: migrate(database)))
+
+
+def open_store_for_mail(path: str | os.PathLike[str]) -> SqliteSnapshotStore:
+    """Open the store in a file for its mailbox alone: one of an earlier release stays as it is.
+
+    So the host of that release, which may be at work on it, takes what is handed in.
+    """
+    return _opened(path, None, lambda database: patiently(lambda: migrate_for_mail(database)))
+
+
+def _opened(
+    path: str | os.PathLike[str],
+    clock: Clock | None,
+    prepare: Callable[[Database], None],
+    *,
+    read_only: bool = False,
+) -> SqliteSnapshotStore:
+    """Open a store whose file `prepare` has seen to."""
     database = open_database(
         path,
         application_id=APPLICATION_ID,
@@ -55,14 +101,22 @@ def open_store(
         read_only=read_only,
     )
     try:
-        if read_only:
-            require_current(database)
-        else:
-            patiently(lambda: migrate(database))
+        prepare(database)
         return SqliteSnapshotStore(database, clock=clock or SystemClock())
     except BaseException:
         database.close()
         raise
+
+
+def _migrate_unless_held(database: Database) -> None:
+    def attempt() -> None:
+        holder = holder_of(database.path) if is_older(database) else None
+        if holder is not None:
+            # It may be one of this release, which is about to do the same.
+            raise StorageBusyError(_OPEN, database.path, _HELD, detail=f"{holder} holds it")
+        migrate(database)
+
+    patiently(attempt)
 
 
 def open_storage(

@@ -202,6 +202,8 @@ STEPS: Final[tuple[tuple[str, ...], ...]] = (
     *(_HEADS,),
 )
 SCHEMA_VERSION: Final = len(STEPS)
+MAIL_SINCE_SCHEMA: Final = 2
+"""From there on a mailbox takes what this release hands in."""
 
 _READ_VERSION: Final = "select user_version from pragma_user_version"
 _READ_APPLICATION: Final = "select application_id from pragma_application_id"
@@ -222,6 +224,17 @@ def migrate(database: Database, steps: tuple[tuple[str, ...], ...] = STEPS) -> N
         raise NewerFileError(database.path, found, len(steps))
     if _application(database) != APPLICATION_ID:
         raise ForeignFileError(database.path)
+
+
+def migrate_for_mail(database: Database) -> None:
+    """Bring a file to where it has a mailbox; one of a later schema, if ours, stays as it is."""
+    if _version(database) < MAIL_SINCE_SCHEMA:
+        migrate(database)
+
+
+def is_older(database: Database) -> bool:
+    """Whether an earlier release has made the file, so that one may have it open."""
+    return 0 < _version(database) < SCHEMA_VERSION
 
 
 def require_current(database: Database) -> None:

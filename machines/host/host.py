@@ -35,7 +35,7 @@ from snapshots.errors import (
     StorageError,
 )
 from snapshots.mailbox import Mailbox
-from snapshots.opening import open_storage, open_store
+from snapshots.opening import open_own_store, open_storage
 from snapshots.storage.approvals import Approvals
 from snapshots.storage.state import StateStore
 
@@ -118,7 +118,7 @@ class Host(Talking):
     async def _open(self) -> None:
         await self._take_lock()
         try:
-            self.store = store = open_store(self.path, clock=self.clock)
+            self.store = store = open_own_store(self.path, clock=self.clock)
         except BaseException:
             self._lock.release()
             raise

@@ -76,7 +76,7 @@ class Watched:
 def watched(monkeypatch: pytest.MonkeyPatch) -> Watched:
     """Return what watches the next host's store."""
     watched = Watched()
-    monkeypatch.setattr(machines.host.host, "open_store", watched.open_store)
+    monkeypatch.setattr(machines.host.host, "open_own_store", watched.open_store)
     return watched
 
 

@@ -7,8 +7,8 @@ import os
 import pytest
 
 from machines.lock import FileLock, holder_name
+from snapshots.database.holding import holder_of
 from snapshots.inspection.cli import run
-from snapshots.inspection.queries.holding import holder_of
 from snapshots.limits import RETENTION_MS
 from tests.host.charts import Door
 from tests.host.world import World

@@ -29,7 +29,7 @@ from snapshots.inspection.printable import visible
 from snapshots.inspection.text.documents import written
 from snapshots.inspection.text.screen import tell, write
 from snapshots.mailbox import TAKEN_BEFORE, Mailbox, reason_of
-from snapshots.opening import open_store
+from snapshots.opening import open_store_for_mail
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -210,7 +210,7 @@ def _order(order: _Order, run: str) -> _Told:
     if _was_taken(order, found):
         return _Told(run_id=run_id, entry=None, outcome=TAKEN_BEFORE)
     content = judged(order.kind, order.content, found)
-    with open_store(place_of(order.file)) as store:
+    with open_store_for_mail(place_of(order.file)) as store:
         mailbox, data = Mailbox(store), dump(content)
         entry = patiently(lambda: mailbox.put(run_id, order.kind, data, order.delivery))
         with _saying_that_it_stays(entry):

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from snapshots.clock import SystemClock
+from snapshots.database.holding import holder_of
 from snapshots.inspection.cli.meter import Meter
 from snapshots.inspection.cli.options import EXIT_NO, EXIT_OK, AsJson, File, opened, place_of
 from snapshots.inspection.printable import moment, size, visible
-from snapshots.inspection.queries.holding import holder_of
 from snapshots.inspection.spans import SPAN_FORM, span_ms
 from snapshots.inspection.sweeping import Old, Swept, TakenOverError, old_of
 from snapshots.inspection.sweeping import sweep as swept_from

@@ -24,7 +24,7 @@ from snapshots.inspection.limits import (
 )
 from snapshots.inspection.queries.browsing import outcome_of
 from snapshots.mailbox import Mailbox
-from snapshots.opening import open_store
+from snapshots.opening import open_store_for_mail
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -109,7 +109,7 @@ class Actions:
         return RedirectResponse(f"/run?{shown}", 303)
 
     def _put(self, run_id: str, kind: str, data: bytes) -> int:
-        with open_store(self._console.reader.path) as store:
+        with open_store_for_mail(self._console.reader.path) as store:
             mailbox = Mailbox(store, clock=self._console.clock)
             return patiently(lambda: mailbox.put(run_id, kind, data))
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
+import apsw
 import pytest
 
-from snapshots import open_store
+from snapshots import Mailbox, StorageBusyError, limits, open_store
 from snapshots.database import open_database
 from snapshots.heads import HEADS_SINCE_SCHEMA, NUMBER_MAX
 from snapshots.inspection.cli import run
@@ -114,3 +118,56 @@ def test_an_older_file_is_listed_as_it_will_be(
     older, current = shown
     assert older["runs"], "the filter chose none"
     assert older["runs"] == current["runs"]
+
+
+@contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Hold a file as a host does, whatever its release."""
+    with Path(f"{path}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        lock.write("process 7 on elsewhere")
+        lock.flush()
+        yield
+
+
+def schema_of(path: Path) -> int:
+    """Return the schema that a file says it has."""
+    connection = apsw.Connection(str(path))
+    found: int = connection.pragma("user_version")
+    connection.close()
+    return found
+
+
+def test_the_host_of_an_older_file_keeps_its_form(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It could write nothing to another one: who opens the file beside it is told so."""
+    monkeypatch.setattr(limits, "OPEN_PATIENCE_MS", 20)
+    path = tmp_path / "state.db"
+    written(path, HEADS_SINCE_SCHEMA - 1, rows())
+    with held(path):
+        with pytest.raises(StorageBusyError, match="process 7 on elsewhere holds it") as caught:
+            open_store(path)
+        assert "earlier release" in caught.value.hint
+        assert schema_of(path) == HEADS_SINCE_SCHEMA - 1
+    open_store(path).close()
+    assert schema_of(path) == HEADS_SINCE_SCHEMA
+    with held(path):
+        open_store(path).close()
+
+
+@pytest.mark.parametrize("is_held", [False, True])
+def test_what_is_handed_in_leaves_an_older_file_as_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], is_held: bool
+) -> None:
+    """The host that takes it may be one of the earlier release."""
+    path = tmp_path / "state.db"
+    written(path, HEADS_SINCE_SCHEMA - 1, rows())
+    with held(path) if is_held else nullcontext():
+        assert run(["send", "run-01", "go", str(path), "--wait", "0"]) == 0
+        assert run(["cancel", "run-02", str(path), "--wait", "0"]) == 0
+    assert "accepted as 1" in capsys.readouterr().out
+    assert schema_of(path) == HEADS_SINCE_SCHEMA - 1
+    with open_store(path) as store:
+        handed = [(entry.run_id, entry.kind) for entry in Mailbox(store).pending()]
+    assert handed == [("run-01", "send"), ("run-02", "cancel")]

@@ -13,9 +13,9 @@ import pytest
 
 from snapshots import Mailbox, SqliteSnapshotStore, limits, open_storage, open_store
 from snapshots.clock import SystemClock
+from snapshots.database.holding import holder_of
 from snapshots.inspection import sweeping
 from snapshots.inspection.cli import run
-from snapshots.inspection.queries.holding import holder_of
 from snapshots.inspection.sweeping import TakenOverError
 from snapshots.storage import Scope
 from snapshots.testing import ManualClock

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import fcntl
 import os
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from snapshots.inspection.limits import NAME_CHARS_MAX
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from snapshots.limits import HOLDER_CHARS_MAX
 
 _UNNAMED: Final = "another process"
 
 
-def holder_of(path: Path) -> str | None:
+def holder_of(path: str | os.PathLike[str]) -> str | None:
     """Return which host holds the file at `path`, as it said itself; None if none does.
 
     A host keeps an exclusive lock on `<file>.lock` for as long as it lives, and has written its
@@ -28,7 +25,7 @@ def holder_of(path: Path) -> str | None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        said = os.read(descriptor, NAME_CHARS_MAX)
+        said = os.read(descriptor, HOLDER_CHARS_MAX)
         return said.decode("utf-8", "backslashreplace") or _UNNAMED
     finally:
         os.close(descriptor)  # gives the lock back as well
