@@ -50,6 +50,8 @@ DELIVERIES_MAX: Final = 256
 LEDGER_KEY_CHARS_MAX: Final = 4_000
 # Settled rows of a growing ledger are joined by so many, and never encoded again.
 CHUNK_ROWS: Final = 64
+# How many damaged runs an error names.
+DAMAGE_SHOWN_MAX: Final = 10
 # How many keys an error names where another key was expected.
 KEYS_SHOWN_MAX: Final = 10
 ADMISSIONS_OPEN_MAX: Final = 1_000

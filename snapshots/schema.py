@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from snapshots.errors import ForeignFileError, MigrationError, NewerFileError
+from snapshots.errors import (
+    ForeignFileError,
+    MigrationError,
+    NewerFileError,
+    StorageCorruptError,
+    StorageError,
+)
+from snapshots.limits import DAMAGE_SHOWN_MAX
+from snapshots.records import STATUSES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from snapshots.database import Database
 
 # "Snap": tells a file of ours from any other SQLite database, `file(1)` included.
@@ -205,6 +216,12 @@ SCHEMA_VERSION: Final = len(STEPS)
 MAIL_SINCE_SCHEMA: Final = 2
 """From there on a mailbox takes what this release hands in."""
 
+_RUNS: Final = "select id, cast(run_id as blob), status from runs order by id"
+_WHOLE: Final = "select * from runs where id = ?"
+_HINT: Final = (
+    "The earlier release still runs all others: with it, take these runs from a backup, or delete"
+    " their rows"
+)
 _READ_VERSION: Final = "select user_version from pragma_user_version"
 _READ_APPLICATION: Final = "select application_id from pragma_application_id"
 _COUNT_TABLES: Final = "select count(*) from sqlite_schema"
@@ -247,14 +264,54 @@ def require_current(database: Database) -> None:
 
 def _take_steps(database: Database, steps: tuple[tuple[str, ...], ...]) -> None:
     for number in range(1, len(steps) + 1):
+        try:
+            _take_step(database, steps, number)
+        except StorageError as error:
+            # Neither a lock nor a disk without room: something in the file is in the way.
+            if type(error) not in (StorageError, StorageCorruptError):
+                raise
+            damaged = list(islice(_damaged(database), DAMAGE_SHOWN_MAX)) if number > 1 else []
+            if not damaged:
+                raise
+            raise MigrationError(database.path, f"{'; '.join(damaged)}. {_HINT}") from error
+
+
+def _take_step(database: Database, steps: tuple[tuple[str, ...], ...], number: int) -> None:
+    if _version(database) < number:
         with database.transaction(f"migrate to schema {number}"):
             if _version(database) >= number:
-                continue
+                return
             if number == 1:
                 _require_blank(database)
             for statement in steps[number - 1]:
                 database.run(statement)
             assert _version(database) == number, f"step {number} does not end with its record"
+
+
+def _damaged(database: Database) -> Iterator[str]:
+    """Say of each run that keeps a file from being copied what is damaged of it."""
+    seen: set[bytes] = set()
+    try:
+        rows = database.rows("look for damage", _RUNS)
+    except StorageError as error:
+        yield f"the runs cannot be listed ({error.detail})"
+        return
+    for row, run_id, status in rows:
+        name = f"row {row}" if run_id is None else f"row {row}, run {_shown(run_id)}"
+        if run_id in seen:
+            yield f"{name}: another row has that id"
+        elif status not in STATUSES:
+            yield f"{name}: its status is {_shown(status)}"
+        else:
+            try:
+                database.row("look for damage", _WHOLE, (row,))
+            except StorageError as error:
+                yield f"{name}: it cannot be read ({error.detail})"
+        seen.add(run_id)
+
+
+def _shown(text: object) -> str:
+    return repr(text.decode("utf-8", "backslashreplace") if isinstance(text, bytes) else text)
 
 
 def _require_blank(database: Database) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import random
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from snapshots import Mailbox, StorageBusyError, limits, open_store
+from snapshots import Mailbox, MigrationError, StorageBusyError, limits, open_store
 from snapshots.database import open_database
 from snapshots.heads import HEADS_SINCE_SCHEMA, NUMBER_MAX
 from snapshots.inspection.cli import run
@@ -171,3 +172,52 @@ def test_what_is_handed_in_leaves_an_older_file_as_it_is(
     with open_store(path) as store:
         handed = [(entry.run_id, entry.kind) for entry in Mailbox(store).pending()]
     assert handed == [("run-01", "send"), ("run-02", "cancel")]
+
+
+def damaged(path: Path, before: bytes, after: bytes) -> None:
+    """Write over bytes of a file that nobody has open, as a fault of its disk would."""
+    content = path.read_bytes()
+    assert content.count(before) == 1
+    path.write_bytes(content.replace(before, after))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        (b"run-07mdlive", b"run-07mdlivf", "row 22, run 'run-07': its status is 'livf'"),
+        (b"run-07mdlive", b"run-08mdlive", "row 25, run 'run-08': another row has that id"),
+        (b"run-07mdlive", b"run-\xff7mdlive", None),
+    ],
+    ids=["a status", "an id that is there twice", "an id that is no text"],
+)
+def test_a_run_that_keeps_an_older_file_from_being_copied_is_named(
+    tmp_path: Path, before: bytes, after: bytes, told: str | None
+) -> None:
+    """And the file stays as it was, for the release that runs all others."""
+    path = tmp_path / "state.db"
+    written(path, HEADS_SINCE_SCHEMA - 1, rows())
+    damaged(path, before, after)
+    if told is None:
+        open_store(path).close()
+        assert schema_of(path) == HEADS_SINCE_SCHEMA
+        return
+    with pytest.raises(MigrationError, match=re.escape(told)):
+        open_store(path)
+    assert schema_of(path) == HEADS_SINCE_SCHEMA - 1
+
+
+def test_a_blob_that_breaks_off_is_named_too(tmp_path: Path) -> None:
+    """The page that its first one names is none of the file."""
+    path = tmp_path / "state.db"
+    runs = rows()
+    written(path, HEADS_SINCE_SCHEMA - 1, runs)
+    long = next(stored for stored in runs if len(stored.blob) > 100_000)
+    content = bytearray(path.read_bytes())
+    # A page behind the first of a long row: the number of the next one, then 4,092 bytes of it.
+    middle = content.find(long.blob[50_000:50_100])
+    page = middle // limits.PAGE_BYTES * limits.PAGE_BYTES
+    content[page : page + 4] = b"\xff" * 4
+    path.write_bytes(content)
+    with pytest.raises(MigrationError, match=f"run '{long.header.run_id}': it cannot be read"):
+        open_store(path)
+    assert schema_of(path) == HEADS_SINCE_SCHEMA - 1
