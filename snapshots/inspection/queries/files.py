@@ -173,7 +173,7 @@ class RunFile:
     ) -> T:
         """Return what `make` makes of the rows of one statement, as they come; see `ask`."""
         with self._limit.of(operation):
-            return self._database.made(operation, self._put(sql), bindings, make)
+            return self._asked(sql, lambda put: self._database.made(operation, put, bindings, make))
 
     def row_of(self, prefix: str) -> int:
         """Return the row of the run that `find` would return; its blob is not read."""
@@ -192,7 +192,17 @@ class RunFile:
 
     def _rows(self, operation: str, sql: str, bindings: tuple[object, ...]) -> list[Row]:
         with self._limit.of(operation):
-            return self._database.rows(operation, self._put(sql), bindings)
+            return self._asked(sql, lambda put: self._database.rows(operation, put, bindings))
+
+    def _asked(self, sql: str, ask: Callable[[str], T]) -> T:
+        """Ask as this file understands it, once more if that has changed in this moment."""
+        put = self._put(sql)
+        try:
+            return ask(put)
+        except StorageError:
+            if put == sql or self._put(sql) != sql:
+                raise
+            return ask(sql)
 
     def _put(self, sql: str) -> str:
         """Return a statement as this file understands it, which is read as it was written."""

@@ -17,6 +17,7 @@ from snapshots import Mailbox, MigrationError, StorageBusyError, limits, open_st
 from snapshots.database import open_database
 from snapshots.heads import HEADS_SINCE_SCHEMA, NUMBER_MAX
 from snapshots.inspection.cli import run
+from snapshots.inspection.queries.files import open_run_file
 from snapshots.limits import NO_TIMER_MS, REVISION_FIRST
 from snapshots.records import RunHeader, StoredRun
 from snapshots.schema import APPLICATION_ID, STEPS, migrate
@@ -221,3 +222,22 @@ def test_a_blob_that_breaks_off_is_named_too(tmp_path: Path) -> None:
     with pytest.raises(MigrationError, match=f"run '{long.header.run_id}': it cannot be read"):
         open_store(path)
     assert schema_of(path) == HEADS_SINCE_SCHEMA - 1
+
+
+def test_a_file_that_is_migrated_while_it_is_looked_at_is_looked_at_anew(tmp_path: Path) -> None:
+    """Between two questions, and in the middle of one."""
+    path = tmp_path / "state.db"
+    written(path, HEADS_SINCE_SCHEMA - 1, rows())
+    seen: list[str] = []
+
+    def migrate_now(sql: str, _values: object) -> None:
+        if "printf" in sql and not seen:
+            seen.append(sql)
+            open_store(path).close()
+
+    with open_run_file(path) as file:
+        before = file.find("run-01")
+        file._database.trace_statements(migrate_now)
+        assert file.find("run-01") == before
+        assert seen, "the file was not migrated in between"
+        assert file.find("run-01") == before
