@@ -39,6 +39,7 @@ HOT = {
     "owner": reading.OWNER,
 }
 FINISHED, LIVE = 3_000, 20
+FRAME_HEADER_BYTES = 24
 
 
 @pytest.fixture
@@ -196,3 +197,17 @@ def test_a_save_is_one_statement(store: SqliteSnapshotStore) -> None:
     store.save(header, b"[1]")
     assert seen == [saving.SAVE_IN_TERM]
     assert KEEP_SHAPE not in seen
+
+
+def test_the_longest_blob_without_room_lies_in_the_page_of_its_row(
+    store: SqliteSnapshotStore,
+) -> None:
+    """One byte below the bound, and with a name of 100 characters, a save logs one page."""
+    blob = bytes(limits.CANVAS_BYTES_MIN - 1)
+    header = store.create(
+        run_id="r" * 36, machine="m" * 100, digest="d" * 12, shape=b"{}", blob=blob
+    )
+    before_bytes = store.stats().wal_bytes
+    store.save(header, b"x" * len(blob))
+    logged_bytes = store.stats().wal_bytes - before_bytes
+    assert logged_bytes == FRAME_HEADER_BYTES + limits.PAGE_BYTES
