@@ -107,6 +107,9 @@ LISTEN_RETRY_MS_MAX: Final = 5_000
 SQLITE_VERSION_MIN: Final = "3.51.3"
 PAGE_BYTES: Final = 4 * KIB
 PAGE_CACHE_BYTES_MAX: Final = 64 * MIB
+# What a sweep fills of it; beyond that its pages take the place of older ones. When the cache has
+# 2,048 pages SQLite looks at each of them, for some milliseconds, and again when it has doubled.
+SWEEP_CACHE_PAGES_MAX: Final = 2_000
 # How long one statement waits for a writer in another process before it says busy.
 BUSY_TIMEOUT_MS: Final = 500
 # How much is shown of what the host that holds a file says of itself.

@@ -198,13 +198,29 @@ class Database:
     @contextmanager
     def keeping_few_pages(self) -> Iterator[None]:
         """Keep no pages that the block reads: a boot needs each once."""
-        pages = self.connection.pragma("cache_size")
-        pragmas.keep_few_pages(self.connection)
+        with self._caching(pragmas.keep_few_pages):
+            yield
+
+    @contextmanager
+    def recycling_pages(self) -> Iterator[None]:
+        """Let what the block reads take the place of older pages, and no more memory.
+
+        For a sweep, whose pages nobody needs again: a cache that grows by them holds the loop
+        for some milliseconds now and then, and loses the pages of the live runs.
+        """
+        with self._caching(pragmas.recycle_pages):
+            yield
+
+    @contextmanager
+    def _caching(self, bound: Callable[[apsw.Connection], None]) -> Iterator[None]:
+        """Have `bound` set the cache's size for the block."""
+        size = self.connection.pragma("cache_size")
+        bound(self.connection)
         try:
             yield
         finally:
             if not self._is_closed:
-                self.connection.pragma("cache_size", pages)
+                self.connection.pragma("cache_size", size)
 
     def require_usable(self, operation: str) -> None:
         """Raise if this handle is closed, or belongs to the process that this one is a fork of."""

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import apsw
 
 from snapshots import limits
 from snapshots.errors import StorageError
-
-if TYPE_CHECKING:
-    import apsw
 
 # Pragmas go through `Connection.pragma` and never through `execute`: SQLite runs several of
 # them while it prepares them, so one from the statement cache would do nothing.
 
 _SET_UP: Final = "set up"
+# What SQLite counts for a page of its cache, with what it notes of it.
+_HELD_PAGE_BYTES: Final = limits.PAGE_BYTES + 256
 _SYNCHRONOUS_NORMAL: Final = 1
 _SYNCHRONOUS_FULL: Final = 2
 
@@ -108,6 +109,17 @@ def keep_few_pages(connection: apsw.Connection) -> None:
     """`cache_size`: hold no more than a survey of the file needs, and let go of what is more."""
     kib = limits.SURVEY_CACHE_BYTES_MAX // limits.KIB
     connection.pragma("cache_size", -kib)
+
+
+def recycle_pages(connection: apsw.Connection) -> None:
+    """`cache_size`: hold no more pages than are held now, or than a sweep may fill.
+
+    What is read next then takes the place of what nobody has used for the longest time.
+    """
+    held_bytes, _ = connection.status(apsw.SQLITE_DBSTATUS_CACHE_USED)
+    # What is held counts a page that is none; and SQLite holds one more than it is asked to.
+    held = held_bytes // _HELD_PAGE_BYTES - 2
+    connection.pragma("cache_size", max(held, limits.SWEEP_CACHE_PAGES_MAX))
 
 
 def use_small_pages(connection: apsw.Connection) -> None:

@@ -269,7 +269,7 @@ class SqliteSnapshotStore:
     def sweep(self, *, slice_rows: int = limits.SWEEP_SLICE_ROWS) -> int:
         """Delete a slice of the runs that ended a week ago; see `SnapshotStore.sweep`."""
         database = self.database
-        with database.writing("sweep"):
+        with database.writing("sweep"), database.recycling_pages():
             self.require_term()
             before_ms = self._clock.now_ms() - limits.RETENTION_MS
             rows = fitting(database.rows("sweep", SWEPT, (before_ms, slice_rows)))

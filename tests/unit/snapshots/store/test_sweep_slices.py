@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import apsw
 import pytest
 
 from snapshots import SqliteSnapshotStore, limits, open_storage, open_store
@@ -16,6 +17,7 @@ from snapshots.testing import ManualClock
 BYTES = limits.SWEEP_SLICE_BYTES
 LONG = BYTES // 4
 START_MS = 1_800_000_000_000
+WRITES = ("begin", "delete", "insert", "update", "commit", "rollback")
 
 
 @pytest.fixture
@@ -76,7 +78,45 @@ def test_a_slice_of_runs_is_one_transaction(store: SqliteSnapshotStore, clock: M
     seen: list[str] = []
     store.database.trace_statements(lambda sql, _: seen.append(sql.split()[0]))
     store.sweep(slice_rows=2)
-    assert [word for word in seen if word != "select"] == ["begin", "delete", "commit"]
+    assert [word for word in seen if word in WRITES] == ["begin", "delete", "commit"]
+
+
+def test_a_sweep_does_not_fill_the_cache(
+    store: SqliteSnapshotStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it reads takes the place of other pages; afterwards the cache may grow as before."""
+    monkeypatch.setattr(limits, "SWEEP_CACHE_PAGES_MAX", 100)
+    for number in range(600):
+        end(store, f"run-{number:03}", 3_000)
+    clock.advance(limits.RETENTION_MS + 1)
+    connection = store.database.connection
+    connection.release_memory()
+    size = connection.pragma("cache_size")
+
+    def held_bytes() -> int:
+        return connection.status(apsw.SQLITE_DBSTATUS_CACHE_USED)[0]
+
+    swept, most = 0, 0
+    while rows := store.sweep():
+        swept, most = swept + rows, max(most, held_bytes())
+    assert swept == 600
+    assert most < 110 * (limits.PAGE_BYTES + 300)
+    assert connection.pragma("cache_size") == size
+
+
+def test_a_sweep_leaves_a_full_cache_as_large_as_it_was(
+    store: SqliteSnapshotStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pages of live runs do not go because there is a sweep: only the oldest make room."""
+    monkeypatch.setattr(limits, "SWEEP_CACHE_PAGES_MAX", 10)
+    for number in range(600):
+        end(store, f"run-{number:03}", 3_000)
+    clock.advance(limits.RETENTION_MS + 1)
+    connection = store.database.connection
+    before = connection.status(apsw.SQLITE_DBSTATUS_CACHE_USED)[0]
+    while store.sweep() > 0:
+        after = connection.status(apsw.SQLITE_DBSTATUS_CACHE_USED)[0]
+        assert abs(after - before) < 5 * limits.PAGE_BYTES
 
 
 def test_a_run_that_was_revived_between_two_slices_stays(
