@@ -121,9 +121,13 @@ CHECKPOINT_PAGES: Final = 1_000
 CHECKPOINT_CATCH_UPS_MAX: Final = 4
 # What may be left of the log when the gate is closed to copy it.
 CHECKPOINT_REST_PAGES: Final = 32
-# About how long the log is when it is started anew: with almost each checkpoint of a busy writer,
-# so that beside a sweep, which writes as much as the saves, the stalls are no longer than without.
+# A shorter log is not started anew.
 WAL_RESTART_BYTES: Final = 4 * MIB
+# How many commits lie between two restarts at least: each holds up a few of them, and a sweep,
+# which logs much in few commits, is not to make that more.
+WAL_RESTART_COMMITS: Final = 1_500
+# From this length on the log is started anew however few they were.
+WAL_LONG_BYTES: Final = 12 * MIB
 # From this length on a writer waits for the checkpoint under way, and how long at most.
 WAL_BYTES_MAX: Final = 37 * MIB // 2
 WAL_FULL_WAIT_MS: Final = 1_000

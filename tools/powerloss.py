@@ -182,6 +182,7 @@ def _often(rng: random.Random) -> Iterator[None]:
     bounds["CHECKPOINT_PAGES"] = pages
     bounds["CHECKPOINT_REST_PAGES"] = min(pages // 4, limits.CHECKPOINT_REST_PAGES)
     bounds["WAL_RESTART_BYTES"] = rng.randint(pages, 4 * pages) * limits.PAGE_BYTES
+    bounds["WAL_RESTART_COMMITS"] = 0
     bounds["WAL_BYTES_MAX"] = 8 * pages * limits.PAGE_BYTES
     bounds["WAL_IDLE_BYTES"] = limits.PAGE_BYTES
     try:

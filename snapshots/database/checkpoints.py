@@ -65,8 +65,9 @@ class Checkpoints:
     last attempt, the thread runs a PASSIVE checkpoint, for which nobody waits, and
     then syncs the file: SQLite syncs it only in a checkpoint that reaches the log's end,
     and that one would pay for all before it. Where the next attempt would find more than
-    `WAL_RESTART_BYTES`, the thread goes on until little is left, closes the gate and runs a
-    last PASSIVE, which reaches the end, so that the next commit starts the log anew. A
+    `WAL_RESTART_BYTES`, and `WAL_RESTART_COMMITS` were made since the log began or it would be
+    longer than `WAL_LONG_BYTES`, the thread goes on until little is left, closes the gate and
+    runs a last PASSIVE, which reaches the end, so that the next commit starts the log anew. A
     reader may keep it from that; saves go on, and it is tried again. A writer that is
     faster than the disk waits at `WAL_BYTES_MAX` until the attempt under way has ended.
     A log that nobody has added to for a while is cut to nothing.
@@ -90,6 +91,7 @@ class Checkpoints:
         self._pages_attempted = 0
         self._pages_copied = 0
         self._commits = 0
+        self._commits_before = 0  # the log began: how many of them
         self._is_full = self._is_awaited = False
         self._is_held = False
         self.is_resting = False
@@ -110,6 +112,7 @@ class Checkpoints:
         """Note a commit, as SQLite's WAL hook: `pages` is the length of the log now."""
         self._commits += 1
         if pages < self._pages:  # the log was started anew
+            self._commits_before = self._commits - 1
             self._pages_attempted = self._pages_copied = 0
             self._is_held = False
         self._pages = pages
@@ -158,7 +161,7 @@ class Checkpoints:
         before = self._pages_attempted = self._pages
         is_whole = self._copy()
         # As much as came during this attempt will come during the next one.
-        if (2 * self._pages - before) * self._page_bytes <= limits.WAL_RESTART_BYTES:
+        if not self._is_worth_restarting(2 * self._pages - before):
             return
         # What was written during the sync is copied behind the gate: let it be little.
         left = self._pages - self._pages_copied
@@ -173,6 +176,14 @@ class Checkpoints:
         # only make saves wait.
         if is_whole:
             self._copy_behind_gate(apsw.SQLITE_CHECKPOINT_PASSIVE)
+
+    def _is_worth_restarting(self, pages: int) -> bool:
+        """Whether a log of so many pages is worth the stall of starting it anew."""
+        length = pages * self._page_bytes
+        if length > limits.WAL_LONG_BYTES:
+            return True
+        commits = self._commits - self._commits_before
+        return length > limits.WAL_RESTART_BYTES and commits >= limits.WAL_RESTART_COMMITS
 
     def truncate(self) -> None:
         """Copy the whole log and cut it to no bytes, if nobody else reads or writes now."""
@@ -219,6 +230,7 @@ class Checkpoints:
                 pages = None  # another process reads or writes: normal, and tried again
             if pages == 0:
                 self._pages = self._pages_attempted = self._pages_copied = 0
+                self._commits_before = self._commits
             # If the next commit does not start the log anew, somebody else is in the way.
             self._is_held = pages != 0
             self._pages_attempted = self._pages

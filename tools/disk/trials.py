@@ -40,6 +40,7 @@ _SHORT: Final = {
     "CHECKPOINT_PAGES": 6,
     "CHECKPOINT_REST_PAGES": 2,
     "WAL_RESTART_BYTES": 8 * limits.PAGE_BYTES,
+    "WAL_RESTART_COMMITS": 0,
     "WAL_BYTES_MAX": 32 * limits.PAGE_BYTES,
 }
 

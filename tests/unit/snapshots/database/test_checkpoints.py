@@ -39,6 +39,7 @@ def quiet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SqliteSna
     """A store whose thread never wakes by itself, so that a test can do its work in its place."""
     monkeypatch.setattr(limits, "CHECKPOINT_IDLE_MS", 3_600_000)
     monkeypatch.setattr(limits, "CHECKPOINT_PAGES", 1_000_000_000)
+    monkeypatch.setattr(limits, "WAL_RESTART_COMMITS", 0)
     with open_store(tmp_path / "state.db") as opened:
         yield opened
 
@@ -137,6 +138,51 @@ def test_past_the_cap_the_next_save_starts_the_log_anew(
     assert wal_bytes(quiet) == length
     assert quiet.stats().longest_checkpoint_stall_ms > 0
     assert quiet.load("a").header == header
+
+
+@pytest.mark.parametrize(
+    ("commits", "long_pages", "is_restarted"),
+    [(51, 1_000, True), (52, 1_000, False), (52, 50, True)],
+    ids=["enough commits", "one too few", "too few, and too long a log"],
+)
+def test_a_log_of_few_commits_is_started_anew_only_if_it_is_long(
+    quiet: SqliteSnapshotStore,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    commits: int,
+    long_pages: int,
+    is_restarted: bool,
+) -> None:
+    """Saves wait at the gate once in so many, also beside somebody who writes much at a time."""
+    monkeypatch.setattr(limits, "WAL_RESTART_BYTES", 50 * limits.PAGE_BYTES)
+    monkeypatch.setattr(limits, "WAL_RESTART_COMMITS", commits)
+    monkeypatch.setattr(limits, "WAL_LONG_BYTES", long_pages * limits.PAGE_BYTES)
+    checkpoints_of(quiet)._commits_before = checkpoints_of(quiet)._commits
+    save(quiet, create(quiet), 50)
+    checkpoints_of(quiet).advance()
+    assert quiet.stats().checkpoints >= 1
+    assert (quiet.stats().longest_checkpoint_stall_ms > 0) == is_restarted
+
+
+@pytest.mark.parametrize(("saves", "is_restarted"), [(39, False), (40, True)])
+def test_commits_are_counted_from_where_the_log_began(
+    quiet: SqliteSnapshotStore,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    saves: int,
+    is_restarted: bool,
+) -> None:
+    """A log that was started anew waits for as many commits as the one before it."""
+    monkeypatch.setattr(limits, "WAL_RESTART_BYTES", 50 * limits.PAGE_BYTES)
+    monkeypatch.setattr(limits, "WAL_RESTART_COMMITS", 40)
+    checkpoints = checkpoints_of(quiet)
+    header = save(quiet, create(quiet), 50)
+    checkpoints.advance()
+    assert checkpoints.longest_stall_ns > 0
+    checkpoints.longest_stall_ns = 0
+    save(quiet, header, saves)
+    checkpoints.advance()
+    assert (checkpoints.longest_stall_ns > 0) == is_restarted
 
 
 def test_a_writer_waits_where_the_log_is_full(
