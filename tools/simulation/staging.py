@@ -41,7 +41,7 @@ def staged() -> Iterator[None]:
     """Stand in for files, threads and the real clock while worlds are played."""
     with ExitStack() as back:
         put = partial(replace, back)
-        put(hosts, "open_store", _open_store)
+        put(hosts, "open_own_store", _open_store)
         put(hosts, "in_slices", _in_slices)
         put(workshop, "ThreadPoolExecutor", _executor)
         put(Checkpoints, "start", lambda _: None)
