@@ -58,6 +58,9 @@ class Row:
         self._canvas: Canvas | None = None
         self._is_drawn = False
         """Whether the write that is under way has drawn over the canvas."""
+        self._has_settled = True
+        """Whether what was written last has come to stay, so that the next write may build on it:
+        what is a part of somebody else's transaction can be undone, and nobody tells of it."""
         self._digest = machine.digest
         self.size = 0
         """How long the blob was that was written last, in bytes."""
@@ -102,7 +105,7 @@ class Row:
                     due_ms=due_ms,
                     parked=parked,
                     sync=sync,
-                    changed=canvas.changed if canvas is not None and self._is_drawn else None,
+                    changed=self._changed(canvas),
                 )
         except BaseException as error:
             if self._canvas is not None and self._is_drawn:
@@ -111,11 +114,18 @@ class Row:
             raise
         self.beside, self._charts, self._canvas = beside, charts, canvas
         self.size = len(blob)
+        self._has_settled = False
+
+    def _changed(self, canvas: Canvas | None) -> list[tuple[int, int]] | None:
+        """Return where the blob differs from the row's; None if that is not known."""
+        is_known = canvas is not None and self._is_drawn and self._has_settled
+        return canvas.changed if canvas is not None and is_known else None
 
     def settle(self) -> None:
         """Let go of what taking the last write back would need: it has come to stay."""
         if self._canvas is not None:
             self._canvas.keep()
+            self._has_settled = not self.store.in_transaction
 
     def keep(self) -> Callable[[], None]:
         """Return what takes back the writes from here on, where they did not come to stay."""

@@ -26,15 +26,16 @@ from machines import (
     effect,
     gate,
     ledgers_of,
+    open_run,
     send_down,
     spawn,
     spawned,
     stop_child,
 )
 from machines.errors import MachinesError
-from snapshots import limits, open_store
-from snapshots.codec import dump
-from snapshots.errors import EncodeError, StorageError
+from snapshots import SqliteSnapshotStore, limits, open_store
+from snapshots.codec import dump, load
+from snapshots.errors import EncodeError, RevisionConflictError, StorageError
 from snapshots.mailbox import Mailbox
 from tests.host.world import Outside, World, at_rest, resident, ring, settled
 from tools.lengths import as_long_rows
@@ -383,3 +384,39 @@ async def test_a_long_row_holds_the_run_after_every_save(world: World, seed: int
     saves = life.watch.saves
     assert len(world.stored("town").blob) > limits.OVERWRITTEN_BYTES_MIN
     assert saves["in parts"] > STEPS // 8, saves
+
+
+def test_a_save_that_was_undone_is_not_built_upon(world: World) -> None:
+    """Not even where another process has saved the run since, and given it the same revision."""
+
+    class Notes(StateChart[Any]):
+        writing = State(initial=True)
+        note = writing.to.itself(internal=True, on="noting")
+
+        def noting(self, what: str, value: str) -> None:
+            """Keep a value."""
+            setattr(self.model, what, value)
+
+    def undone(chart: StateChart[Any], store: SqliteSnapshotStore) -> None:
+        with store.transaction():
+            chart.send("note", what="first", value="b" * 90)
+            message = "undone"
+            raise RuntimeError(message)
+
+    with (
+        as_long_rows(),
+        open_store(world.path) as mine,
+        open_store(world.path) as theirs,
+        open_run(mine, Notes, "a") as chart,
+    ):
+        chart.send("note", what="first", value="a" * 100)
+        chart.send("note", what="second", value="a" * 5_000)
+        with pytest.raises(RuntimeError, match="undone"):
+            undone(chart, mine)
+        with open_run(theirs, Notes, "a") as other:
+            other.send("note", what="third", value="c" * 90)
+        with suppress(RevisionConflictError):
+            chart.send("note", what="first", value="d" * 80)
+        stored = load(mine.load("a").blob)
+    assert stored["root"]["context"]["second"] == "a" * 5_000
+    assert {"first", "third"} & stored["root"]["context"].keys()
