@@ -99,7 +99,11 @@ def live(database: Database) -> Iterator[StoredRun]:
     last = 0
     while rows := database.rows("read live runs", LIVE, (last, limits.LIVE_SLICE_ROWS)):
         for row in rows:
-            yield StoredRun(header=header_of(row), blob=row[_HEADER_COLUMNS])
+            stored = StoredRun(header=header_of(row), blob=row[_HEADER_COLUMNS])
+            if not stored.blob and not stored.header.parked:
+                # SQL and `unpack_head` see something else in a head that is damaged.
+                stored = live_at(database, row[0]) or stored
+            yield stored
         last = rows[-1][0]
 
 

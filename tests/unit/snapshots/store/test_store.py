@@ -529,3 +529,11 @@ def test_the_store_keeps_the_seam(store: SqliteSnapshotStore) -> None:
     assert "term=None" in repr(seam)
     with pytest.raises(StorageError):
         open_store("")
+
+
+def test_a_live_run_whose_head_is_damaged_comes_with_its_blob(store: SqliteSnapshotStore) -> None:
+    """Whatever that head says of waiting: it is read, and nothing else can say."""
+    create(store)
+    store.database.run("update runs set head = ?", (b"x" * 51 + b"1",))
+    (stored,) = store.live()
+    assert (stored.blob, stored.header.parked) == (b"[0]", False)
