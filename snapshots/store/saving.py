@@ -7,12 +7,13 @@ key is given again once the newest row has been swept.
 
 from __future__ import annotations
 
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Final
 
 from snapshots.heads import packed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from snapshots.database import Database
     from snapshots.records import RunHeader, Status
@@ -46,6 +47,9 @@ where id = ? and substr(head, 1, 16) = ? and run_id = ? and status = 'live'
   and (select term from owner where id = 1) = ?"""
 
 _SAVE_OF: Final = "save of run"
+_BEGIN_PART: Final = "savepoint written_over"
+_UNDO_PART: Final = "rollback to written_over"
+_END_PART: Final = "release written_over"
 
 
 def write(
@@ -78,6 +82,7 @@ def write_over(
     guard: tuple[object, ...] = (header.row, packed(header.revision), header.run_id)
     if term is not None:
         guard = (*guard, term)
+    is_part = database.in_transaction
     with database.writing(f"{_SAVE_OF} {header.run_id!r}", sync=sync):
         found = database.run(MAY_SAVE if term is None else MAY_SAVE_IN_TERM, guard).fetchall()
         if not found:
@@ -85,10 +90,29 @@ def write_over(
         if found[0][0] != len(blob):
             database.run(SAVE if term is None else SAVE_IN_TERM, values + guard)
             return True
-        database.overwrite("runs", "head", header.row, ((0, head),))
-        pieces = [(start, blob[start:end]) for start, end in changed]
-        database.overwrite("runs", "blob", header.row, pieces)
+        with _undone_on_error(database) if is_part else nullcontext():
+            database.overwrite("runs", "head", header.row, ((0, head),))
+            pieces = [(start, blob[start:end]) for start, end in changed]
+            database.overwrite("runs", "blob", header.row, pieces)
     return True
+
+
+@contextmanager
+def _undone_on_error(database: Database) -> Iterator[None]:
+    """Take back what an error leaves half written in a transaction that may be kept all the same.
+
+    A statement does so by itself; several pieces do not.
+    """
+    database.run(_BEGIN_PART)
+    try:
+        yield
+    except BaseException:
+        # On some errors SQLite has ended the whole transaction already.
+        if database.connection.in_transaction:
+            database.run(_UNDO_PART)
+            database.run(_END_PART)
+        raise
+    database.run(_END_PART)
 
 
 def end(

@@ -198,6 +198,23 @@ def test_a_transaction_that_is_undone_takes_what_was_written_over_back(
     assert (stored.blob, stored.header) == (before, header)
 
 
+def test_an_error_that_is_swallowed_leaves_no_half_of_a_save(store: SqliteSnapshotStore) -> None:
+    """What the transaction keeps is what was there before that save, and what comes behind it."""
+    blob = noise(LONG)
+    header = created(store, blob)
+    with store.transaction():
+        blob[:9] = bytes(9)
+        header = store.save(header, blob, changed=[(0, 9)])
+        with pytest.raises(ValueError, match="past the end"):
+            store.save(header, bytes(LONG), changed=[(90, 99), (LONG + 5, LONG + 9)])
+        stored = store.load("a")
+        assert (stored.blob, stored.header) == (blob, header)
+        blob[70:80] = bytes(10)
+        header = store.save(header, blob, changed=[(70, 80)])
+    stored = store.load("a")
+    assert (stored.blob, stored.header) == (blob, header)
+
+
 def test_a_synced_save_writes_over_too(tmp_path: Path) -> None:
     """And the file is as it was set up afterwards."""
     with open_store(tmp_path / "state.db") as store:
