@@ -244,8 +244,13 @@ def migrate(database: Database, steps: tuple[tuple[str, ...], ...] = STEPS) -> N
 
 
 def migrate_for_mail(database: Database) -> None:
-    """Bring a file to where it has a mailbox; one of a later schema, if ours, stays as it is."""
-    if _version(database) < MAIL_SINCE_SCHEMA:
+    """Bring a file to where it has a mailbox, and no further: its host may be of that release.
+
+    A blank file, which no host can have open, is brought to the last step. Raises as `migrate`.
+    """
+    if is_older(database):
+        _take_steps(database, STEPS[:MAIL_SINCE_SCHEMA])
+    else:
         migrate(database)
 
 

@@ -20,7 +20,7 @@ from snapshots.inspection.cli import run
 from snapshots.inspection.queries.files import open_run_file
 from snapshots.limits import NO_TIMER_MS, REVISION_FIRST
 from snapshots.records import RunHeader, StoredRun
-from snapshots.schema import APPLICATION_ID, STEPS, migrate
+from snapshots.schema import APPLICATION_ID, MAIL_SINCE_SCHEMA, STEPS, migrate
 
 WITH_COLUMNS = """
 insert into runs (id, run_id, machine, digest, status, reason, revision, created_ms, updated_ms,
@@ -173,6 +173,17 @@ def test_what_is_handed_in_leaves_an_older_file_as_it_is(
     with open_store(path) as store:
         handed = [(entry.run_id, entry.kind) for entry in Mailbox(store).pending()]
     assert handed == [("run-01", "send"), ("run-02", "cancel")]
+
+
+def test_what_is_handed_in_gives_a_file_a_mailbox_and_no_more(tmp_path: Path) -> None:
+    """The host that has it open can still save its runs: their columns are those that it knows."""
+    path = tmp_path / "state.db"
+    written(path, 1, rows())
+    with held(path):
+        assert run(["send", "run-01", "go", str(path), "--wait", "0"]) == 0
+    assert schema_of(path) == MAIL_SINCE_SCHEMA
+    with open_store(path) as store:
+        assert [entry.run_id for entry in Mailbox(store).pending()] == ["run-01"]
 
 
 def damaged(path: Path, before: bytes, after: bytes) -> None:
