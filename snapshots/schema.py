@@ -12,6 +12,7 @@ from snapshots.errors import (
     StorageCorruptError,
     StorageError,
 )
+from snapshots.heads import HEAD, HEAD_BYTES, HEAD_OF_COLUMNS, HEADS_SINCE_SCHEMA
 from snapshots.limits import DAMAGE_SHOWN_MAX
 from snapshots.records import STATUSES
 
@@ -216,7 +217,8 @@ SCHEMA_VERSION: Final = len(STEPS)
 MAIL_SINCE_SCHEMA: Final = 2
 """From there on a mailbox takes what this release hands in."""
 
-_RUNS: Final = "select id, cast(run_id as blob), status from runs order by id"
+_RUNS: Final = """
+select id, cast(run_id as blob), status, length(runs.head) from runs order by id"""
 _WHOLE: Final = "select * from runs where id = ?"
 _HINT: Final = (
     "The earlier release still runs all others: with it, take these runs from a backup, or delete"
@@ -297,16 +299,20 @@ def _damaged(database: Database) -> Iterator[str]:
     """Say of each run that keeps a file from being copied what is damaged of it."""
     seen: set[bytes] = set()
     try:
-        rows = database.rows("look for damage", _RUNS)
+        has_heads = _version(database) >= HEADS_SINCE_SCHEMA
+        sql = _RUNS if has_heads else _RUNS.replace(HEAD, HEAD_OF_COLUMNS)
+        rows = database.rows("look for damage", sql)
     except StorageError as error:
         yield f"the runs cannot be listed ({error.detail})"
         return
-    for row, run_id, status in rows:
+    for row, run_id, status, head_bytes in rows:
         name = f"row {row}" if run_id is None else f"row {row}, run {_shown(run_id)}"
         if run_id in seen:
             yield f"{name}: another row has that id"
         elif status not in STATUSES:
             yield f"{name}: its status is {_shown(status)}"
+        elif head_bytes != HEAD_BYTES:
+            yield f"{name}: its revision, a time of it, or whether it waits is out of bounds"
         else:
             try:
                 database.row("look for damage", _WHOLE, (row,))

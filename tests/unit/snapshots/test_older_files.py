@@ -218,6 +218,27 @@ def test_a_run_that_keeps_an_older_file_from_being_copied_is_named(
     assert schema_of(path) == HEADS_SINCE_SCHEMA - 1
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "update runs set revision = 1 << 62 where id = 22",
+        "update runs set updated_ms = 1 << 62 where id = 22",
+        "update runs set due_ms = -(1 << 62) where id = 22",
+        "update runs set parked = 10 where id = 22",
+    ],
+)
+def test_a_number_that_no_head_can_hold_is_named_too(tmp_path: Path, damage: str) -> None:
+    """No release has written one: nobody can say what it was."""
+    path = tmp_path / "state.db"
+    written(path, HEADS_SINCE_SCHEMA - 1, rows())
+    connection = apsw.Connection(str(path))
+    connection.execute(damage)
+    connection.close()
+    with pytest.raises(MigrationError, match=r"row 22, run 'run-07': .* is out of bounds"):
+        open_store(path)
+    assert schema_of(path) == HEADS_SINCE_SCHEMA - 1
+
+
 def test_a_blob_that_breaks_off_is_named_too(tmp_path: Path) -> None:
     """The page that its first one names is none of the file."""
     path = tmp_path / "state.db"
