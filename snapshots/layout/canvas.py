@@ -1,9 +1,10 @@
 """The bytes of one blob, drawn over from save to save, so that what did not change stays in place.
 
-SQLite compares an overwritten row of the same length page by page, and logs the pages that
-differ. So each part lies in a stretch of its own with spaces behind it, which JSON allows, and
-stays there: what outgrows its stretch moves to a free one, and only when none is left is the blob
-laid out anew, with a quarter of each part's length to spare.
+SQLite logs the pages that a save changes: an update compares a row that keeps its length page by
+page, and of a long one nothing is written but the stretches that were drawn over. So each part lies
+in a stretch of its own with spaces behind it, which JSON allows, and stays there: what outgrows its
+stretch moves to a free one, and only when none is left is the blob laid out anew, with a quarter of
+each part's length to spare.
 
 First comes what every save changes, as far as it fits into the page that holds the row's other
 columns too; then the parts that change seldom, then the charts.
@@ -51,6 +52,8 @@ class Canvas:
         self._hot_size = _LOCAL_BYTES - besides
         self._besides = besides
         self._is_laid_out = False
+        self._is_pending = False
+        """Whether what was drawn last is neither kept nor undone yet."""
         self._undo: list[tuple[int, bytes]] = []
         self._former: bytearray | None = None
         self._hot_text = b""
@@ -81,6 +84,7 @@ class Canvas:
         self.draws += 1
         if not (self._is_laid_out and self._drawn_over(begin, hot, cold, root, moved)):
             self._lay_out(begin, hot, cold, root)
+        self._is_pending = True
         return self.blob
 
     def undo(self) -> None:
@@ -91,16 +95,21 @@ class Canvas:
             self.blob[start : start + len(text)] = text
         self._undo.clear()
         self._span, self._root, self._is_laid_out = self._former_span, None, False
+        self._is_pending = False
 
     def keep(self) -> None:
         """Let go of what `undo` needs: what was drawn is saved, and a run may wait for months."""
         self._undo.clear()
         self._former, self._former_span = None, self._span
+        self._is_pending = False
 
     @property
     def changed(self) -> list[tuple[int, int]] | None:
-        """Where the last `draw` has drawn, from and to; None if it has laid out all anew."""
-        if self._former is not None:
+        """Where the last `draw` has drawn, from and to; None if it has laid out all anew.
+
+        None as well once that is kept or undone: an empty list would say that nothing differs.
+        """
+        if self._former is not None or not self._is_pending:
             return None
         return [(start, start + len(text)) for start, text in self._undo]
 

@@ -78,7 +78,12 @@ class Easel:
         hot = {name: json.dumps(value).encode() for name, value in self.hot.items()}
         cold = {name: json.dumps(value).encode() for name, value in self.cold.items()}
         root, moved = (self.root, self.moved) if charts else (None, [])
+        known = bytearray(self.canvas.blob)
         blob = bytes(self.canvas.draw(BEGIN, hot, cold, root, moved))
+        if self.canvas.changed is not None:
+            for start, end in self.canvas.changed:
+                known[start:end] = blob[start:end]
+            assert known == blob, "it differs where it says that it does not"
         if charts:
             self.moved = []
             expected = {"v": 1, **self.hot, **self.cold, "root": self.root.whole()}
@@ -216,6 +221,26 @@ def test_undo_puts_every_byte_back(easel: Easel, size: int, *, charts: bool) -> 
     assert json.loads(b"{" + easel.canvas.charts[1:] + b"}")["root"] == json.loads(before)["root"]
     easel.draw(charts=False)
     easel.draw()
+
+
+def test_what_changed_is_told_until_it_is_kept_or_undone(easel: Easel) -> None:
+    """Whoever asks later writes all: nothing is told that would leave a part of it out."""
+    assert easel.canvas.changed is None
+    easel.hot["step"] = 2
+    easel.draw()
+    assert easel.canvas.changed is not None
+    ((start, end),) = easel.canvas.changed
+    assert 0 == start < end < PAGE_BYTES
+    easel.draw()
+    assert easel.canvas.changed == []
+    easel.canvas.keep()
+    assert easel.canvas.changed is None
+    easel.hot["step"] = 3
+    easel.draw()
+    easel.canvas.undo()
+    assert easel.canvas.changed is None
+    easel.draw()
+    assert easel.canvas.changed is None, "all was laid out anew"
 
 
 def test_what_was_saved_is_held_once(easel: Easel) -> None:
