@@ -5,8 +5,8 @@
     python tools/crash.py --all --kills 200 --seed 11
 
 The moments are drawn: some kills come behind something that is heard, some at a named point (see
-`tools/points.py`). `--all` shares the kills among all scenarios. With
-`--long-rows` every save writes over a part of its row, as those of runs of 64 KB do.
+`tools/points.py`). `--all` shares the kills among all scenarios. With `--long-rows` every save
+writes over a part of its row, as those of runs of 64 KB do.
 
 Exit code 1 if anything acknowledged was lost, anything that may happen once happened twice, any
 run is stuck, or any other claim does not hold. `--control` runs a careless orchestrator instead

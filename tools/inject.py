@@ -4,10 +4,9 @@
 
 Whatever a host can be asked is done while the n-th read, write, sync, open, cut or deletion fails,
 or the n-th transaction finds the file locked: once, or from then on until it is mended. n goes up
-until a pass in which nothing failed. With `--long-rows` every save writes over a part of its row,
-as those of runs of 64 KB do. Each time the error must be the right one, no effect may come
+until a pass in which nothing failed. Each time the error must be the right one, no effect may come
 after it, no row may be lost or mixed, and the same host must be able to do it again. Exit code 1 if
-not.
+not. With `--long-rows` every save writes over a part of its row, as those of runs of 64 KB do.
 """
 
 from __future__ import annotations

@@ -51,9 +51,9 @@ SHOWN: Final = 5
 YEAR_MS: Final = 366 * 86_400_000
 FAST: Final = Path("/dev/shm")  # noqa: S108 - a folder of our own is made in it
 CONTROL_SECONDS: Final = 75.0
+"""How long a control may take to be found."""
 LONG_ROWS: Final = 0.5
 """How many lives save as rows of 64 KB are saved."""
-"""How long a control may take to be found."""
 
 
 @dataclass(slots=True)

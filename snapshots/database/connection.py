@@ -237,7 +237,10 @@ class Database:
             raise OtherThreadError(operation, self.path, transaction.thread, get_ident())
 
     def trace_statements(self, listener: Callable[[str, object], None] | None) -> None:
-        """Tell `listener` each statement's text and values before it runs; None ends it."""
+        """Tell `listener` each statement's text and values before it runs; None ends it.
+
+        What `overwrite` writes is no statement, and not told.
+        """
         if listener is None:
             self.connection.exec_trace = None
             return

@@ -328,8 +328,8 @@ def _keep_heap(size: int) -> None:
     """Have malloc keep what the statements of this process take for a blob, and give back again.
 
     By default glibc returns memory beyond twice the largest piece freed so far: what SQLite copies
-    of a long blob is just that, and faulting its pages in anew made a save of 1 MB three times as
-    long. Freeing a larger piece once moves that bound, up to 64 MiB.
+    of a long blob that is written whole is just that, and faulting its pages in anew made such a
+    save of 1 MB three times as long. Freeing a larger piece once moves that bound, up to 64 MiB.
     """
     if size > _HEAP_BYTES_MIN:
         bytearray(4 * size)

@@ -315,8 +315,8 @@ class SqliteSnapshotStore:
     def require_term(self) -> None:
         """Raise `FencedError` if the file's term is not this store's: in a transaction.
 
-        For every write but a save, which asks in its own statement. No other process can
-        raise the term between this and the end of the transaction.
+        For every write but a save, which asks with its guard (`snapshots.store.saving`). No other
+        process can raise the term between this and the end of the transaction.
         """
         if self._term is None:
             return
