@@ -56,16 +56,17 @@ def write(
     database: Database,
     header: RunHeader,
     term: int | None,
-    values: tuple[bytes, Blob],
+    values: tuple[object, ...],
     *,
     sync: bool,
+    texts: tuple[str, str] = (SAVE, SAVE_IN_TERM),
 ) -> bool:
-    """Write a live run's head and blob in one statement."""
+    """Write a live run's head and blob in one statement: the second of `texts` compares a term."""
     guard = (header.row, packed(header.revision), header.run_id)
     if term is None:
-        return database.write(_SAVE_OF, header.run_id, SAVE, values + guard, sync=sync) == 1
+        return database.write(_SAVE_OF, header.run_id, texts[0], values + guard, sync=sync) == 1
     bindings = (*values, *guard, term)
-    return database.write(_SAVE_OF, header.run_id, SAVE_IN_TERM, bindings, sync=sync) == 1
+    return database.write(_SAVE_OF, header.run_id, texts[1], bindings, sync=sync) == 1
 
 
 def write_over(
@@ -89,6 +90,7 @@ def write_over(
             return False
         if found[0][0] != len(blob):
             database.run(SAVE if term is None else SAVE_IN_TERM, values + guard)
+            assert database.changes() == 1, "the same question found the row in this transaction"
             return True
         with _undone_on_error(database) if is_part else nullcontext():
             database.overwrite("runs", "head", header.row, ((0, head),))
@@ -124,8 +126,4 @@ def end(
     sync: bool,
 ) -> bool:
     """Write what ends a live run: head, blob, status, reason and the time in ms."""
-    guard = (header.row, packed(header.revision), header.run_id)
-    if term is None:
-        return database.write(_SAVE_OF, header.run_id, END, values + guard, sync=sync) == 1
-    bindings = (*values, *guard, term)
-    return database.write(_SAVE_OF, header.run_id, END_IN_TERM, bindings, sync=sync) == 1
+    return write(database, header, term, values, sync=sync, texts=(END, END_IN_TERM))
