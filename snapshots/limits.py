@@ -7,7 +7,8 @@ from typing import Final
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
 
-# Where revisions begin. They were a column once, which has had one width from there on.
+# Where revisions begin: in the files of earlier schemas too, whose column for them keeps one width
+# from there on.
 REVISION_FIRST: Final = 2**33
 # 2100-01-01T00:00Z, which is due after every real timer.
 NO_TIMER_MS: Final = 4_102_444_800_000

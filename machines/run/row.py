@@ -118,8 +118,9 @@ class Row:
 
     def _changed(self, canvas: Canvas | None) -> list[tuple[int, int]] | None:
         """Return where the blob differs from the row's; None if that is not known."""
-        is_known = canvas is not None and self._is_drawn and self._has_settled
-        return canvas.changed if canvas is not None and is_known else None
+        if canvas is None or not (self._is_drawn and self._has_settled):
+            return None
+        return canvas.changed
 
     def settle(self) -> None:
         """Let go of what taking the last write back would need: it has come to stay."""

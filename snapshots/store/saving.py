@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from snapshots.records import RunHeader, Status
     from snapshots.store.seam import Blob, Stretch
 
-# They name no column that an index has, and none whose width changes: SQLite then overwrites the
-# row where it lies.
+# They name no column that an index has, and while the blob keeps its length nothing of the row
+# changes its width: SQLite then overwrites it where it lies.
 SAVE: Final = """
 update runs set head = ?, blob = ?
 where id = ? and substr(head, 1, 16) = ? and run_id = ? and status = 'live'"""

@@ -130,7 +130,7 @@ def _question(chosen: RunFilter, before: int, limit: int) -> tuple[str, tuple[ob
         return LIST, (before, limit)
     if chosen == _LIVE_RUNS:
         return LIST_LIVE, (before, limit)
-    # In the order of its bytes a head's number is in its own order, too.
+    # From 0 on a head's number is in its own order in that of its bytes, too.
     since, until, due_before = (
         None if at_ms is None else packed(at_ms)
         for at_ms in (chosen.since_ms, chosen.until_ms, chosen.due_before_ms)
