@@ -46,6 +46,8 @@ def pack_head(revision: int, updated_ms: int, due_ms: int, *, parked: bool) -> b
     if len(head) != HEAD_BYTES:
         updated_ms, due_ms = (max(NUMBER_MIN, min(at, NUMBER_MAX)) for at in (updated_ms, due_ms))
         head = b"%016d %016d %016d %d" % (revision, updated_ms, due_ms, parked)
+        # What is written over a row is compared with no rule of the table.
+        assert len(head) == HEAD_BYTES, f"{head!r}: revision {revision!r}, parked {parked!r}"
     return head
 
 

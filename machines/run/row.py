@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from snapshots.store import SnapshotStore
 
 _COLUMNS_BYTES = 92
-"""What the columns of fixed width take of a row, its header and the digest included."""
+"""What the columns of fixed width take of a row at most, its header and the digest included."""
 
 
 # Plain tuples, as every save makes one of each: a named one takes four times as long.

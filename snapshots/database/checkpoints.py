@@ -91,7 +91,7 @@ class Checkpoints:
         self._pages_attempted = 0
         self._pages_copied = 0
         self._commits = 0
-        self._commits_before = 0  # the log began: how many of them
+        self._commits_before = 0  # how many there were when the log began
         self._is_full = self._is_awaited = False
         self._is_held = False
         self.is_resting = False

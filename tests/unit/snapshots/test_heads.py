@@ -45,6 +45,13 @@ def test_a_time_that_is_too_wide_is_the_last_one_that_is_not(far: int) -> None:
     assert unpack_head(pack_head(REVISION_FIRST, -far, 1, parked=True))[1] < 0
 
 
+@pytest.mark.parametrize(("revision", "parked"), [(10**16, True), (REVISION_FIRST, 10)])
+def test_what_would_be_wider_than_a_head_is_never_packed(revision: int, parked: bool) -> None:
+    """It would be written beyond the end of the one that is there."""
+    with pytest.raises(AssertionError, match="parked"):
+        pack_head(revision, 1, 1, parked=parked)
+
+
 @pytest.mark.parametrize(
     "head",
     [b"", b"\x00" * HEAD_BYTES, b"1 2 3", b"x" * HEAD_BYTES, b"1 2 3 1 5", b"1 2 \xff 0"],
