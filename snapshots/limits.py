@@ -10,7 +10,7 @@ MIB: Final = 1024 * KIB
 # Where revisions begin: in the files of earlier schemas too, whose column for them keeps one width
 # from there on.
 REVISION_FIRST: Final = 2**33
-# 2100-01-01T00:00Z, which is due after every real timer.
+# 2100-01-01T00:00Z: what stands for the due time of a run without timers.
 NO_TIMER_MS: Final = 4_102_444_800_000
 RUN_ID_CHARS_MAX: Final = 200
 BLOB_BYTES_MAX: Final = 16 * MIB

@@ -142,8 +142,7 @@ class Run:
     @property
     def due_ms(self) -> int:
         """When the run's nearest timer is due; NO_TIMER_MS if there is none."""
-        timers = self.tree.timers.items
-        return timers[0].due if timers and self.status == "live" else NO_TIMER_MS
+        return self._nearest(live=self.status == "live")
 
     @property
     def at_rest(self) -> bool:
@@ -320,8 +319,7 @@ class Run:
         if self.told.each:
             self.told.saving(self)
         tree, row, live = self.tree, self.row, status == "live"
-        timers = tree.timers.items
-        due_ms = timers[0].due if live and timers else NO_TIMER_MS
+        due_ms = self._nearest(live=live)
         root: Node | None
         if fresh := tree.running is None:
             root, moved = tree.root, encode_moved(tree, self.machine)
@@ -373,6 +371,11 @@ class Run:
             if value is not None:
                 expected[name] = dump(value)
         verify(self.row, self.tree.root, blob, expected)
+
+    def _nearest(self, *, live: bool) -> int:
+        """Return when the nearest timer of a run is due, which has none once it has ended."""
+        timers = self.tree.timers.items
+        return timers[0].due if live and timers else NO_TIMER_MS
 
     def _arrivals(self, status: Status) -> list[Arrival]:
         """Return what came from outside and is not in the tree as it is saved now.

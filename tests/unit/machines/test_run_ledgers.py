@@ -99,6 +99,19 @@ def test_every_ledger_has_a_form() -> None:
     assert ledgers.in_full(codec) == fields
 
 
+def test_a_change_of_any_ledger_is_looked_for() -> None:
+    """While none has changed the parts of the last save are given again, and then they are not."""
+    codec = Codec()
+    ledgers = Ledgers.of(blob())
+    every = [*ledgers._books, ("deliveries", ledgers.deliveries)]
+    assert {name for name, _ in ledgers._books} == LEDGERS.keys() - {"effects"}
+    for name, ledger in every:
+        before = ledgers.cold(codec)
+        assert ledgers.cold(codec) is before
+        ledger.changes += 1
+        assert ledgers.cold(codec) is not before, name
+
+
 @pytest.mark.parametrize("path", list(places(LEDGERS)), ids=lambda p: ".".join(map(str, p)))
 def test_a_field_of_a_ledger_has_one_kind(path: tuple[Any, ...]) -> None:
     """Null, 7, a text, a list or a mapping where another kind belongs: refused with its place."""
