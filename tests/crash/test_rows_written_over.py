@@ -93,11 +93,10 @@ def test_a_reader_sees_whole_saves_alone(path: Path) -> None:
     with writing(path) as process, open_run_file(path) as file, open_store(path) as store:
         assert process.stdout is not None
         seen: list[int] = []
-        while len(seen) < 400 or seen[-1] < 2_000:
+        while len(set(seen)) < 100:
             last = int(process.stdout.readline())
             found = file.find("a")
             seen.append(number_of(StoredRun(header=found.header, blob=found.blob)))
             assert seen[-1] >= last
             assert number_of(store.load("a")) >= seen[-1]
-    assert len(set(seen)) > 100
     assert seen == sorted(seen)
