@@ -45,6 +45,7 @@ def test_a_kill_leaves_whole_forks_or_none(tmp_path: Path, seed: int) -> None:
         time.sleep(dice.uniform(0.0, 0.1))  # the moment of the kill
         process.kill()
         heard += process.stdout.readlines()
+    heard = [line for line in heard if line.endswith("\n")]  # the last may break off
     done = {int(line.split()[1]) for line in heard if line.startswith("done")}
     begun = {int(line.split()[1]) for line in heard if line.startswith("begun")}
     there = {int(each.stem.removeprefix("fork-")) for each in folder.glob("fork-*.db")}
