@@ -273,8 +273,7 @@ class Tree:
 
     def _next(self) -> Node | None:
         """Return the chart whose turn it is, None if none has anything to do, or not now."""
-        if self.arrivals or self.timers.items:
-            self.admit()
+        self.admit()
         return self.turn[0] if self.turn and self.budget > 0 else None
 
     def _end(self) -> None:
@@ -370,8 +369,7 @@ class Tree:
     def boundary(self, node: Node) -> None:
         """Save, then end the outside work of the states that were left."""
         self.running = None
-        if self.arrivals or self.timers.items:
-            self.admit()
+        self.admit()
         invokes = node.engine.invokes
         if invokes.marked or invokes.active:
             invokes.number()

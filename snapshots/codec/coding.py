@@ -62,7 +62,7 @@ class Codec:
             if is_plain(value):
                 data = dump(value)
                 # A key "$" means something else; a text "$" merely takes the longer way.
-                if SIGN not in data or TAG not in data:
+                if not _has_tag(data):
                     return data
         except (EncodeError, RuntimeError):
             pass  # the walk says what it is, and where
@@ -89,9 +89,7 @@ class Codec:
         """
         data = self.encode(value, root=root)
         plain = load(data)
-        if SIGN not in data or TAG not in data:
-            return plain
-        return self._reader.whole(plain, root, ())
+        return self._reader.whole(plain, root, ()) if _has_tag(data) else plain
 
     def to_plain(self, value: object, *, root: str = "value", omit: Collection[str] = ()) -> Plain:
         """Return `value` as a JSON structure, for `dump`, that shares no container with it.
@@ -115,3 +113,7 @@ class Codec:
                 is not known, or fits a class no longer; the reason says where.
         """
         return self._reader.whole(plain, root, omit)
+
+
+def _has_tag(data: bytes) -> bool:
+    return SIGN in data and TAG in data

@@ -52,6 +52,12 @@ _UNDO_PART: Final = "rollback to written_over"
 _END_PART: Final = "release written_over"
 
 
+def guard_of(header: RunHeader, term: int | None = None) -> tuple[object, ...]:
+    """Return what a write compares: the row, the revision that it had, the run, and a term."""
+    guard = (header.row, packed(header.revision), header.run_id)
+    return guard if term is None else (*guard, term)
+
+
 def write(
     database: Database,
     header: RunHeader,
@@ -62,11 +68,9 @@ def write(
     texts: tuple[str, str] = (SAVE, SAVE_IN_TERM),
 ) -> bool:
     """Write a live run's head and blob in one statement: the second of `texts` compares a term."""
-    guard = (header.row, packed(header.revision), header.run_id)
-    if term is None:
-        return database.write(_SAVE_OF, header.run_id, texts[0], values + guard, sync=sync) == 1
-    bindings = (*values, *guard, term)
-    return database.write(_SAVE_OF, header.run_id, texts[1], bindings, sync=sync) == 1
+    text = texts[0] if term is None else texts[1]
+    bindings = values + guard_of(header, term)
+    return database.write(_SAVE_OF, header.run_id, text, bindings, sync=sync) == 1
 
 
 def write_over(
@@ -80,9 +84,7 @@ def write_over(
 ) -> bool:
     """Write a live run's head, and its blob where it changed: all of it if its length did."""
     head, blob = values
-    guard: tuple[object, ...] = (header.row, packed(header.revision), header.run_id)
-    if term is not None:
-        guard = (*guard, term)
+    guard = guard_of(header, term)
     is_part = database.in_transaction
     with database.writing(f"{_SAVE_OF} {header.run_id!r}", sync=sync):
         found = database.run(MAY_SAVE if term is None else MAY_SAVE_IN_TERM, guard).fetchall()

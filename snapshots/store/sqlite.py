@@ -14,7 +14,7 @@ from snapshots.errors import (
     RunExistsError,
     RunNotFoundError,
 )
-from snapshots.heads import pack_head, packed, unpack_head
+from snapshots.heads import pack_head, unpack_head
 from snapshots.identifiers import new_run_id
 from snapshots.records import RunHeader
 from snapshots.store import copying, reading, saving
@@ -186,7 +186,7 @@ class SqliteSnapshotStore:
         database = self.database
         with database.writing(f"marking of run {header.run_id!r}"):
             self.require_term()
-            database.run(MARK, (head, status, reason, ended, *_guard(header)))
+            database.run(MARK, (head, status, reason, ended, *saving.guard_of(header)))
             if database.changes() != 1:
                 self._raise_conflict(header)
         return header._replace(
@@ -217,7 +217,7 @@ class SqliteSnapshotStore:
         database = self.database
         with database.writing(f"migration of run {header.run_id!r}"):
             self.require_term()
-            database.run(MIGRATE, (head, digest, status, ended, blob, *_guard(header)))
+            database.run(MIGRATE, (head, digest, status, ended, blob, *saving.guard_of(header)))
             if database.changes() != 1:
                 self._raise_conflict(header)
             database.run(KEEP_SHAPE, (digest, machine, shape))
@@ -339,11 +339,6 @@ class SqliteSnapshotStore:
             raise RunNotFoundError(header.run_id, self.path)
         actual = unpack_head(row[0])[0]
         raise RevisionConflictError(header.run_id, header.revision, actual, status=row[1])
-
-
-def _guard(header: RunHeader) -> tuple[int, bytes, str]:
-    """Return what a write compares: the row, the revision that it had, the run."""
-    return header.row, packed(header.revision), header.run_id
 
 
 def _require_key(run_id: str) -> None:
