@@ -52,6 +52,8 @@ class Row:
         self._input = encode(dict(given), root="input")
         self._opening = b"".join((self._begin, BEGIN["input"], self._input))
         """What is the same in every blob of the run, as a short one begins."""
+        self._cold: tuple[dict[str, bytes], dict[str, bytes]] = {}, {"input": self._input}
+        """What changes seldom, as it was given last, and with the input, which never does."""
         self._charts = b""
         """The charts that were saved last, as a member of the blob; empty where a canvas has
         them."""
@@ -200,7 +202,9 @@ class Row:
         self._is_drawn = canvas is self._canvas
         hot, cold = rest
         hot = {"step": hot["step"], **beside, **hot}
-        drawn = canvas.draw(self._begin, hot, {"input": self._input, **cold}, root, moved)
+        if cold is not self._cold[0]:
+            self._cold = cold, {"input": self._input, **cold}
+        drawn = canvas.draw(self._begin, hot, self._cold[1], root, moved)
         if len(drawn) <= limits.BLOB_BYTES_MAX:
             return b"", canvas, drawn
         # What is too long with room to grow may fit without any.

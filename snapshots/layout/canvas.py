@@ -58,6 +58,8 @@ class Canvas:
         self._former: bytearray | None = None
         self._hot_text = b""
         self._cold: dict[str, _Slot] = {}
+        self._cold_drawn: Mapping[str, bytes] = {}
+        """What changes seldom, as it was given last: most saves give the same object again."""
         self._spare = Room(0, 0)
         self._root: Place | None = None
         """Where the charts lie, None where that is not known beyond their whole span."""
@@ -76,9 +78,9 @@ class Canvas:
         """Draw the blob as it is now and return it; it is drawn over by the next call.
 
         `begin` opens the object and holds its first members. `hot` and `cold` are members that
-        change always, or seldom, in the order in which room is found for them. Without `root` the
-        charts stay as they are drawn, else `moved` are those that changed since the call before
-        this, or got others below them.
+        change always, or seldom, in the order in which room is found for them; what is given as
+        `cold` does not change any more. Without `root` the charts stay as they are drawn, else
+        `moved` are those that changed since the call before this, or got others below them.
         """
         self.keep()
         self.draws += 1
@@ -135,10 +137,12 @@ class Canvas:
         charts: Sequence[Drawn],
     ) -> bool:
         """Draw what changed in its place, or in a free one; whether that was possible."""
-        moved = self._cold
+        slots, away = self._cold, {}
         parts = [begin]
         for name, part in hot.items():
-            if name not in moved:
+            if name in slots:
+                away[name] = part
+            else:
                 parts += (BEGIN[name], part)
         text = b"".join(parts)
         if len(text) > self._hot_size:
@@ -146,10 +150,10 @@ class Canvas:
         if text != self._hot_text:
             self._write(0, text.ljust(max(len(text), len(self._hot_text))))
             self._hot_text = text
-        if moved or cold:
-            wanted = {**{name: hot[name] for name in hot if name in moved}, **cold}
-            if not self._draw_cold(wanted):
+        if away or cold is not self._cold_drawn or len(cold) != len(slots):
+            if not self._draw_cold({**away, **cold}):
                 return False
+            self._cold_drawn = cold
         if root is None:
             return True
         return self._root is not None and self._draw_moved(self._root, charts)
@@ -291,6 +295,7 @@ class Canvas:
         self._former = self.blob
         self.blob = bytearray().join(parts)
         _keep_heap(len(self.blob))
+        self._cold_drawn = cold
         self._is_laid_out = True
 
     def _lay_out_cold(self, parts: list[bytes], members: Mapping[str, bytes]) -> int:
