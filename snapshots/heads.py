@@ -18,6 +18,8 @@ from typing import Final
 from snapshots.limits import NO_TIMER_MS
 
 HEAD_BYTES: Final = 52
+PACKED: Final = b"%016d"
+"""How a number stands in a head."""
 NUMBER_MIN: Final = -(10**15) + 1
 NUMBER_MAX: Final = 10**16 - 1
 
@@ -53,7 +55,7 @@ def pack_head(revision: int, updated_ms: int, due_ms: int, *, parked: bool) -> b
 
 def packed(value: int) -> bytes:
     """Return a number as it stands in a head, to compare it with one there."""
-    return b"%016d" % value
+    return PACKED % value
 
 
 def unpack_head(head: bytes) -> tuple[int, int, int, bool]:

@@ -62,7 +62,7 @@ class Codec:
             if is_plain(value):
                 data = dump(value)
                 # A key "$" means something else; a text "$" merely takes the longer way.
-                if not _has_tag(data):
+                if not (SIGN in data and TAG in data):
                     return data
         except (EncodeError, RuntimeError):
             pass  # the walk says what it is, and where
@@ -89,7 +89,7 @@ class Codec:
         """
         data = self.encode(value, root=root)
         plain = load(data)
-        return self._reader.whole(plain, root, ()) if _has_tag(data) else plain
+        return self._reader.whole(plain, root, ()) if SIGN in data and TAG in data else plain
 
     def to_plain(self, value: object, *, root: str = "value", omit: Collection[str] = ()) -> Plain:
         """Return `value` as a JSON structure, for `dump`, that shares no container with it.
@@ -113,7 +113,3 @@ class Codec:
                 is not known, or fits a class no longer; the reason says where.
         """
         return self._reader.whole(plain, root, omit)
-
-
-def _has_tag(data: bytes) -> bool:
-    return SIGN in data and TAG in data

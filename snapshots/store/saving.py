@@ -10,13 +10,13 @@ from __future__ import annotations
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Final
 
-from snapshots.heads import packed
+from snapshots.heads import PACKED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from snapshots.database import Database
-    from snapshots.records import RunHeader, Status
+    from snapshots.records import RunHeader
     from snapshots.store.seam import Blob, Stretch
 
 # They name no column that an index has, and while the blob keeps its length nothing of the row
@@ -46,7 +46,6 @@ update runs set head = ?, blob = ?, status = ?, reason = ?, ended_ms = ?
 where id = ? and substr(head, 1, 16) = ? and run_id = ? and status = 'live'
   and (select term from owner where id = 1) = ?"""
 
-_SAVE_OF: Final = "save of run"
 _BEGIN_PART: Final = "savepoint written_over"
 _UNDO_PART: Final = "rollback to written_over"
 _END_PART: Final = "release written_over"
@@ -54,23 +53,8 @@ _END_PART: Final = "release written_over"
 
 def guard_of(header: RunHeader, term: int | None = None) -> tuple[object, ...]:
     """Return what a write compares: the row, the revision that it had, the run, and a term."""
-    guard = (header.row, packed(header.revision), header.run_id)
-    return guard if term is None else (*guard, term)
-
-
-def write(
-    database: Database,
-    header: RunHeader,
-    term: int | None,
-    values: tuple[object, ...],
-    *,
-    sync: bool,
-    texts: tuple[str, str] = (SAVE, SAVE_IN_TERM),
-) -> bool:
-    """Write a live run's head and blob in one statement: the second of `texts` compares a term."""
-    text = texts[0] if term is None else texts[1]
-    bindings = values + guard_of(header, term)
-    return database.write(_SAVE_OF, header.run_id, text, bindings, sync=sync) == 1
+    row, run_id, revision = header.row, header.run_id, PACKED % header.revision
+    return (row, revision, run_id) if term is None else (row, revision, run_id, term)
 
 
 def write_over(
@@ -86,7 +70,7 @@ def write_over(
     head, blob = values
     guard = guard_of(header, term)
     is_part = database.in_transaction
-    with database.writing(f"{_SAVE_OF} {header.run_id!r}", sync=sync):
+    with database.writing(f"save of run {header.run_id!r}", sync=sync):
         found = database.run(MAY_SAVE if term is None else MAY_SAVE_IN_TERM, guard).fetchall()
         if not found:
             return False
@@ -117,15 +101,3 @@ def _undone_on_error(database: Database) -> Iterator[None]:
             database.run(_END_PART)
         raise
     database.run(_END_PART)
-
-
-def end(
-    database: Database,
-    header: RunHeader,
-    term: int | None,
-    values: tuple[bytes, Blob, Status, str | None, int],
-    *,
-    sync: bool,
-) -> bool:
-    """Write what ends a live run: head, blob, status, reason and the time in ms."""
-    return write(database, header, term, values, sync=sync, texts=(END, END_IN_TERM))

@@ -160,23 +160,23 @@ class SqliteSnapshotStore:
         database, term, now = self.database, self._term, self._clock.now_ms()
         head = pack_head(revision + 1, now, due_ms, parked=parked)
         assert status != "live" or reason is None, "only a save that ends a run has a reason"
-        if status != "live":
-            ended, kept = now, reason
-            values = (head, blob, status, reason, now)
-            is_written = saving.end(database, header, term, values, sync=sync)
-        elif changed is None or len(blob) < limits.OVERWRITTEN_BYTES_MIN:
-            is_written = saving.write(database, header, term, (head, blob), sync=sync)
-        else:
+        if status == "live" and changed is not None and len(blob) >= limits.OVERWRITTEN_BYTES_MIN:
             is_written = saving.write_over(database, header, term, (head, blob), changed, sync=sync)
+        else:
+            values: tuple[object, ...] = (head, blob)
+            text = saving.SAVE if term is None else saving.SAVE_IN_TERM
+            if status != "live":
+                ended, kept = now, reason
+                values = (head, blob, status, reason, now)
+                text = saving.END if term is None else saving.END_IN_TERM
+            bindings = values + saving.guard_of(header, term)
+            is_written = database.write("save of run", run_id, text, bindings, sync=sync) == 1
         if not is_written:
             with database.writing(f"save of run {run_id!r}"):
                 self._raise_conflict(header)
-        return RunHeader._make(
-            (
-                *(row, run_id, machine, digest, status, kept, revision + 1, created, now, ended),
-                *(due_ms, parked),
-            )
-        )
+        fields = row, run_id, machine, digest, status, kept, revision + 1, created, now, ended
+        # As `_make` does, which is a call of Python's and counts them.
+        return tuple.__new__(RunHeader, (*fields, due_ms, parked))
 
     def mark(self, header: RunHeader, status: Status, reason: str | None) -> RunHeader:
         """Change a run's status alone; see `SnapshotStore.mark`."""
