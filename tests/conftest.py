@@ -13,6 +13,7 @@ import signal
 import stat
 import threading
 from collections.abc import AsyncIterator, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # A thread of ours carries its package's name, so that it is known even where it is a daemon.
 OUR_THREADS = ("snapshots-", "machines-")
 OPEN_FILES = Path("/proc/self/fd")
+BROWSER_TESTS = Path(__file__).parent / "browser"
 BESIDE_A_DATABASE = ("-wal", "-shm", "-journal", ".lock")
 DATABASE_HEADER = b"SQLite format 3\x00"
 
@@ -98,6 +100,15 @@ async def no_task_leaks() -> AsyncIterator[None]:
     if left:
         names = ", ".join(sorted(repr(task.get_coro()) for task in left if task is not None))
         pytest.fail(f"the test left tasks running: {names}", pytrace=False)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Look into no test of the browser where they are left out and their extra is not installed.
+
+    Whoever asks for them (`pytest -m browser`) is told what is missing, as ever.
+    """
+    left_out = collection_path == BROWSER_TESTS and config.getoption("markexpr") == "not browser"
+    return True if left_out and find_spec("playwright") is None else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

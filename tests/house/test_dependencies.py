@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 import sys
 from importlib.metadata import packages_distributions
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from bench.peers.folder import PEERS
-from tests.house.sources import PACKAGES, configuration, modules, parse
+from tests.house.sources import PACKAGES, ROOT, configuration, modules, parse
 
 OURS = frozenset({*PACKAGES, "tests", "tools", "bench"})
 # Extras that hold what one part of a package needs beyond the plain installation.
@@ -92,3 +93,38 @@ def test_an_import_inside_a_function_counts() -> None:
 def test_the_tests_are_given_what_the_cli_needs() -> None:
     """`pip install -e ".[test]"` alone brings all that commands and console under test import."""
     assert declared("cli", "console") <= declared("test")
+
+
+WITHOUT_A_BROWSER = """
+import sys
+sys.modules["playwright"] = None  # as where it is not installed
+import pytest
+sys.exit(pytest.main(sys.argv[1:]))
+"""
+
+
+def collected_without_a_browser(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Have pytest collect a small test and the browser's folder where no playwright is."""
+    folders = [each for each in (ROOT / "tests").iterdir() if each.is_dir()]
+    others = [f"--ignore={each}" for each in folders if each.name != "browser"]
+    command = [sys.executable, "-c", WITHOUT_A_BROWSER, "--collect-only", "-q", "tests", "bench"]
+    return subprocess.run(
+        [*command, "-p", "no:cacheprovider", *others, *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_tests_are_collected_without_the_extra_of_the_browser() -> None:
+    """`pip install -e ".[test]"` alone is enough for a plain `pytest`: no folder breaks it."""
+    collected = collected_without_a_browser()
+    assert collected.returncode == 0, collected.stdout
+
+
+def test_who_asks_for_the_tests_of_the_browser_is_told_what_they_need() -> None:
+    """`pytest -m browser` fails where its extra is missing, instead of finding nothing to do."""
+    collected = collected_without_a_browser("-m", "browser")
+    assert collected.returncode == pytest.ExitCode.INTERRUPTED
+    assert "playwright" in collected.stdout
