@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from statemachine import StateChart
 
@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from snapshots.errors import SnapshotsError
     from snapshots.records import RunHeader
     from snapshots.store import SnapshotStore
+
+C = TypeVar("C", bound=StateChart[Any])
 
 
 class InlineHands:
@@ -211,6 +213,30 @@ def _finish(coroutine: Coroutine[Any, Any, None]) -> None:
     coroutine.close()
     message = "inline work awaited something"
     raise AssertionError(message)
+
+
+@overload
+@contextmanager
+def open_run(
+    store: SnapshotStore,
+    chart: type[C],
+    run_id: str,
+    input: Mapping[str, Any] | None = None,
+    *,
+    clock: Clock | None = None,
+) -> Iterator[C]: ...
+
+
+@overload
+@contextmanager
+def open_run(
+    store: SnapshotStore,
+    chart: Machine,
+    run_id: str,
+    input: Mapping[str, Any] | None = None,
+    *,
+    clock: Clock | None = None,
+) -> Iterator[StateChart[Any]]: ...
 
 
 @contextmanager

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from statemachine import StateChart
 
 from machines.binding.adopting import adopt
 from machines.binding.capturing import tree_fields
@@ -22,7 +24,7 @@ from snapshots.layout import join, unfold_blob
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from statemachine import StateChart
+C = TypeVar("C", bound=StateChart[Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,28 @@ def capture(
         "shape": shape_bytes(type(chart)),
     }
     return Snapshot(join(fields | tree_fields(tree, machine)))
+
+
+@overload
+def rebuild(
+    chart: type[C],
+    snapshot: Snapshot | bytes,
+    *,
+    types: Iterable[type] = (),
+    context: type | None = None,
+    clock: Clock | None = None,
+) -> C: ...
+
+
+@overload
+def rebuild(
+    chart: Machine,
+    snapshot: Snapshot | bytes,
+    *,
+    types: Iterable[type] = (),
+    context: type | None = None,
+    clock: Clock | None = None,
+) -> StateChart[Any]: ...
 
 
 def rebuild(
