@@ -63,9 +63,14 @@ class UnknownMachineError(MachinesError):
     def __init__(self, machine: str, known: tuple[str, ...], run_id: str | None = None) -> None:
         whose = "" if run_id is None else f"run {run_id!r} needs "
         listed = ", ".join(map(repr, known)) or "none"
+        told = f", which this host was not given (it knows {listed}); add it to machines=[…]"
+        if machine in known:  # a class that was defined anew, or another Machine of one
+            told = (
+                " is another class or Machine here than the one that the host has under that name; "
+                f"give the very object of its machines=[…], or the name {machine!r}"
+            )
         super().__init__(
-            f"{whose}machine {machine!r}, which this host was not given (it knows {listed}); "
-            "add it to machines=[…]",
+            f"{whose}machine {machine!r}{told}",
             machine=machine,
             known=known,
             run_id=run_id,
@@ -240,8 +245,9 @@ class HostStoppedError(MachinesError):
     """The host takes no new work."""
 
     def __init__(self, path: str, reason: str) -> None:
+        why = "" if reason == "stopped" else f" ({reason})"
         super().__init__(
-            f"the host on {path!r} has stopped ({reason}); open a new host",
+            f"the host on {path!r} has stopped{why}; open a new host",
             path=path,
             reason=reason,
         )

@@ -38,7 +38,7 @@ class FileLock:
 
     def __init__(self, path: str) -> None:
         # By its real path: through a link the same file would have another lock.
-        self._path = path if path == ":memory:" else os.path.realpath(path)
+        self.path = path if path == ":memory:" else os.path.realpath(path)
         self.descriptor: int | None = None
         self._shared = False
 
@@ -51,12 +51,14 @@ class FileLock:
         """Take the lock, or raise HostLockedError at once. A file in memory needs none."""
         if not self.try_take(shared=shared):
             holder = self.holder() or "runs that were opened without a host"
-            raise HostLockedError(self._path, holder)
+            ours = any(lock.held and lock.path == self.path for lock in _HELD)
+            where = ", in this very process" if ours else ""
+            raise HostLockedError(self.path, f"{holder}{where}")
         return self
 
     def try_take(self, *, shared: bool = False) -> bool:
         """Take the lock if it is free; return whether this process has it."""
-        if self._path == ":memory:" or self.held:
+        if self.path == ":memory:" or self.held:
             return True
         descriptor = self._open()
         kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
@@ -76,14 +78,14 @@ class FileLock:
 
     def _open(self) -> int:
         try:
-            return os.open(f"{self._path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            return os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise unreachable(error, self._path) from error
+            raise unreachable(error, self.path) from error
 
     def holder(self) -> str:
         """Return which host holds the lock, as it said; empty if runs without a host do."""
         try:
-            return Path(f"{self._path}.lock").read_text(encoding="utf-8")[:HOLDER_CHARS_MAX]
+            return Path(f"{self.path}.lock").read_text(encoding="utf-8")[:HOLDER_CHARS_MAX]
         except OSError:
             return ""
 

@@ -29,7 +29,7 @@ def check_run_id(run_id: str) -> str:
     """
     if not isinstance(run_id, str) or not run_id or len(run_id) > RUN_ID_CHARS_MAX:
         reason = f"a run id is a text of 1 to {RUN_ID_CHARS_MAX} characters"
-        raise InvalidKeyError(str(run_id), reason)
+        raise InvalidKeyError(str(run_id)[:RUN_ID_CHARS_MAX], reason)
     if "/" in run_id or not run_id.isprintable():
         raise InvalidKeyError(run_id, "a run id holds no slash and no control character")
     return run_id

@@ -14,7 +14,12 @@ from machines.errors import (
 )
 from machines.host.alarm import Alarm
 from machines.host.boot import boot
-from machines.host.options import require_approvals, require_storage
+from machines.host.options import (
+    require_approvals,
+    require_grace,
+    require_machines,
+    require_storage,
+)
 from machines.host.passing import checked
 from machines.host.sweeping import in_slices
 from machines.host.telling import Talking
@@ -88,6 +93,8 @@ class Host(Talking):
         meter: Any = None,
         tracer: Any = None,
     ) -> None:
+        require_machines(machines)
+        require_grace(grace_s)
         known, time = by_name(machines), clock or SystemClock()
         require_storage(storage)
         require_approvals(approvals, known.values())

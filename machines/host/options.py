@@ -1,22 +1,37 @@
-"""What a host is told about its storage, checked before it opens anything."""
+"""What a host is told, checked before it opens anything."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable
+from typing import Final
 
 from machines.approvals import opens_approvals
+from machines.definition import Machine
 from machines.errors import DefinitionError, HostOptionError
 from snapshots.storage.scopes import Scope
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from machines.definition import Machine
-
+_MACHINES: Final = "machines"
+_GRACE: Final = "grace_s"
 _STORAGE: Final = "storage"
 _APPROVALS: Final = "approvals"
 _PARTS: Final = ("keyed", "leases", "carry", "workspaces", "path", "is_local", "sweep")
+
+
+def require_machines(machines: object) -> None:
+    """Raise DefinitionError for a chart that stands alone, HostOptionError for what is no list."""
+    if isinstance(machines, Machine | type):
+        name = machines.name if isinstance(machines, Machine) else machines.__name__
+        reason = "it stands alone, and a host is given a list of machines"
+        raise DefinitionError(name, reason, "write machines=[…] around it")
+    if not isinstance(machines, Iterable):
+        raise HostOptionError(_MACHINES, machines, "a list of charts or machines")
+
+
+def require_grace(grace_s: object) -> None:
+    """Raise HostOptionError for what is no length of time, in seconds."""
+    if isinstance(grace_s, bool) or not isinstance(grace_s, int | float) or not grace_s >= 0:
+        raise HostOptionError(_GRACE, grace_s, "a number of seconds, at least 0")
 
 
 def require_storage(storage: object) -> None:

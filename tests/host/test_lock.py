@@ -22,6 +22,21 @@ def test_the_lock_of_a_link_is_the_lock_of_the_file(tmp_path: Path) -> None:
         assert again.held
 
 
+def test_who_holds_the_lock_in_the_same_process_is_told_so(tmp_path: Path) -> None:
+    """A host left open in a notebook, or by a test, is not looked for among other processes."""
+    path = str(tmp_path / "state.db")
+    with (
+        FileLock(path).take(),
+        pytest.raises(HostLockedError, match=f"{os.getpid()} on .*, in this very process; "),
+    ):
+        FileLock(path).take()
+    with (
+        FileLock(path).take(shared=True),
+        pytest.raises(HostLockedError, match="without a host, in this very process; "),
+    ):
+        FileLock(path).take()
+
+
 def test_a_forked_child_does_not_keep_the_lock(tmp_path: Path) -> None:
     """A worker process that outlives its host keeps no other host out."""
     path = str(tmp_path / "state.db")
