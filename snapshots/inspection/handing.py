@@ -52,7 +52,8 @@ def report_of(found: FoundRun) -> RunReport:
 def _require_status(kind: str, found: FoundRun) -> None:
     run_id, status = found.header.run_id, found.header.status
     if kind != "revive" and status != "live":
-        raise OrderRefusedError(run_id, f"run {run_id!r} is {status}, expected a live run")
+        hint = "" if status in _OVER else "; `snapshots revive` makes it live again"
+        raise OrderRefusedError(run_id, f"run {run_id!r} is {status}, expected a live run{hint}")
     if kind == "revive" and status == "live":
         raise OrderRefusedError(run_id, f"run {run_id!r} is live: there is nothing to revive")
     if kind == "revive" and status in _OVER:

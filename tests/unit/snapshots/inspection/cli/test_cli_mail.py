@@ -364,13 +364,15 @@ def test_a_file_of_another_program_is_left_alone(path: Path, call: Any) -> None:
 
 @pytest.mark.parametrize("status", ["done", "failed", "error", "cancelled", "lost", "drifted"])
 def test_a_run_that_is_not_live_takes_nothing(path: Path, call: Any, status: str) -> None:
-    """A negative answer: code 1, and no entry."""
+    """A negative answer: code 1, no entry, and what makes it live again if anything does."""
+    revivable = status in ("error", "lost", "drifted")
     with open_store(path) as store:
         add(store, status=status)
         for arguments in (SEND, ("answer", RUN, "g", "e"), ("cancel", RUN)):
             said = call(*arguments)
             assert (said.code, said.out) == (1, "")
             assert f"is {status}, expected a live run" in said.err
+            assert ("`snapshots revive` makes it live again" in said.err) == revivable
         assert call("resolve", RUN, "/asking.1", "--again").code == 1
         assert entries(store) == []
 
