@@ -99,6 +99,9 @@ class Row:
             if header is None or header.digest != self._digest:
                 self.header = self._first(blob, status, reason, due_ms, parked=parked)
             else:
+                changed = None
+                if canvas is not None and self._is_drawn and self._has_settled:
+                    changed = canvas.changed  # else it is not known where the row's blob differs
                 self.header = self.store.save(
                     header,
                     blob,
@@ -107,7 +110,7 @@ class Row:
                     due_ms=due_ms,
                     parked=parked,
                     sync=sync,
-                    changed=self._changed(canvas),
+                    changed=changed,
                 )
         except BaseException as error:
             if self._canvas is not None and self._is_drawn:
@@ -117,12 +120,6 @@ class Row:
         self.beside, self._charts, self._canvas = beside, charts, canvas
         self.size = len(blob)
         self._has_settled = False
-
-    def _changed(self, canvas: Canvas | None) -> list[tuple[int, int]] | None:
-        """Return where the blob differs from the row's; None if that is not known."""
-        if canvas is None or not (self._is_drawn and self._has_settled):
-            return None
-        return canvas.changed
 
     def settle(self) -> None:
         """Let go of what taking the last write back would need: it has come to stay."""

@@ -329,7 +329,7 @@ class Run:
         else:
             root, moved, beside, check = None, [], row.beside, None
             head = status, reason, due_ms, False
-        arrivals = self._arrivals(status)
+        arrivals = self._arrivals(status) if tree.arrivals or tree.admitted else []
         rest = self._rest(arrivals)
         if self.letters.any:
             with self.letters.settling(self, status, sync=sync) as synced:

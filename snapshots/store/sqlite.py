@@ -53,6 +53,8 @@ TAKE_OVER: Final = """
 insert into owner (id, term, holder) values (1, 1, ?)
 on conflict (id) do update set term = term + 1, holder = excluded.holder"""
 _IN_MEMORY: Final = ":memory:"
+_new: Final = tuple.__new__
+"""Makes a header of its fields, as `_make` does by a call of Python's: each save makes one."""
 _MACHINE: Final = "select machine from runs where run_id = ?"
 _ACTUAL: Final = "select head, status from runs where id = ? and run_id = ?"
 
@@ -174,9 +176,13 @@ class SqliteSnapshotStore:
         if not is_written:
             with database.writing(f"save of run {run_id!r}"):
                 self._raise_conflict(header)
-        fields = row, run_id, machine, digest, status, kept, revision + 1, created, now, ended
-        # As `_make` does, which is a call of Python's and counts them.
-        return tuple.__new__(RunHeader, (*fields, due_ms, parked))
+        # fmt: off
+        fields = (
+            row, run_id, machine, digest, status, kept, revision + 1, created, now, ended,
+            due_ms, parked,
+        )
+        # fmt: on
+        return _new(RunHeader, fields)
 
     def mark(self, header: RunHeader, status: Status, reason: str | None) -> RunHeader:
         """Change a run's status alone; see `SnapshotStore.mark`."""
