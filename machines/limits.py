@@ -70,6 +70,8 @@ MAIL_SLICE_RUNS: Final = 20
 """For how many runs entries are begun to be taken before others have a chance."""
 MAIL_ASIDE_S: Final = 5.0
 """How long the mail of a run that cannot be taken up is left alone before the next look."""
+ANSWER_REST_S: Final = 1.0
+"""How long an answer waits for its run to come to rest before it comes between two macrosteps."""
 MAIL_REST_S: Final = 1.0
 """How long an event from the mailbox waits for its run to come to rest before it is queued.
 

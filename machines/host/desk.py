@@ -150,7 +150,9 @@ class Desk(Residents):
     ) -> Any:
         """Answer an open gate of a run, by its key or its address; else as `send`.
 
-        What was sent to the run before is run first: it may close the gate. Raises
+        What was sent to the run before is run first, with all that it leads to: it may close the
+        gate. A run that does not come to rest within a second is answered between two of its
+        macrosteps then; one event that it has sent to itself may still come first. Raises
         GateClosedError, AmbiguousGateError, and EventRefusedError for data that the gate's model
         refuses, before anything is taken.
         """

@@ -69,6 +69,14 @@ def parked(tree: Tree, effects: Effects) -> bool:
     return not timers or all(timer.policy == "deadline" for timer in timers)
 
 
+def has_run(tree: Tree, seq: int) -> bool:
+    """Whether all that a tree has accepted up to a number was run, and no macrostep is."""
+    if tree.pumping or tree.arrivals:
+        return False
+    queues = (node.engine.external_queue.items for node in nodes_of(tree))
+    return all(item.seq > seq for items in queues for item in items)
+
+
 def waits_for(tree: Tree, path: str, invoke: str) -> bool:
     """Whether a chart still waits for the outcome of what it invoked, or is about to."""
     node = tree.find(path)

@@ -6,9 +6,13 @@ import asyncio
 from typing import Any
 
 import pytest
-from statemachine import State, StateChart
+from statemachine import Event, State, StateChart
 
-from machines import Host, RunFinishedError, child, effect
+from machines import Host, RunFinishedError, child, effect, gate
+from machines.errors import GateClosedError
+from machines.limits import PUMP_MACROSTEPS_MAX
+from snapshots.limits import NO_TIMER_MS
+from tests.host.letterbox import Letterbox
 from tests.host.world import World
 
 
@@ -42,6 +46,74 @@ async def test_a_chart_that_sends_to_itself_for_ever_lets_others_run(world: Worl
         await host.cancel(restless)
         with pytest.raises(RunFinishedError):
             await host.send(restless, "begin")
+
+
+class Busy(StateChart[Any]):
+    """Sends to itself for ever, has a gate, and closes that after so many turns if told to."""
+
+    class work(State.Parallel):  # noqa: N801 - a state
+        class turning(State.Compound):  # noqa: N801 - a state
+            calm = State(initial=True)
+            begin = calm.to.itself(on="again")
+            crowd = calm.to.itself(on="fill")
+            tick = calm.to.itself(on="again")
+            step = calm.to.itself()
+            later = Event(calm.to.itself(), delay=60_000)
+
+        class asking(State.Compound):  # noqa: N801 - a state
+            waiting = State(initial=True, invoke=gate("approve", key="gate"))
+            approved = State()
+            shut = State()
+            approve = waiting.to(approved, on="say")
+            close = waiting.to(shut)
+
+    def again(self) -> None:
+        """Ask for the next turn."""
+        self.send("tick")
+
+    def fill(self) -> None:
+        """Ask for more turns than one slice has; the last of them closes the gate."""
+        for _ in range(2 * PUMP_MACROSTEPS_MAX):
+            self.send("step")
+        self.send("close")
+        self.send("tick")
+
+    def say(self) -> str:
+        """Tell whoever approves."""
+        return "approved"
+
+
+async def test_a_run_that_never_comes_to_rest_takes_an_answer(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From a caller and from the mailbox, and so does an event with a delay."""
+    monkeypatch.setattr("machines.host.live_runs.ANSWER_REST_S", 0.01)
+    async with asyncio.timeout(10), world.host(Busy) as host:
+        with Letterbox(world) as box:
+            mailed = await host.start(Busy)
+            await host.send(mailed, "begin")
+            assert await box.settled(box.answer(mailed, "gate", "approve")) == ["taken"]
+        called = await host.start(Busy)
+        await host.send(called, "begin")
+        assert await host.answer(called, "gate", "approve") == "approved"
+        assert await host.send(called, "later") is None
+        assert world.stored(called).header.due_ms < NO_TIMER_MS
+        for run in (called, mailed):
+            assert "approved" in (await host.read(run)).configuration
+
+
+async def test_an_answer_comes_behind_what_a_restless_run_had_accepted_before(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long that takes: what closes the gate was asked for before the answer."""
+    monkeypatch.setattr("machines.host.live_runs.ANSWER_REST_S", 0)
+    async with asyncio.timeout(10), world.host(Busy) as host:
+        run = await host.start(Busy)
+        await host.send(run, "crowd")
+        assert "shut" not in (await host.read(run)).configuration
+        with pytest.raises(GateClosedError):
+            await host.answer(run, "gate", "approve")
+        assert "shut" in (await host.read(run)).configuration
 
 
 async def test_a_boot_ends_beside_a_chart_that_sends_to_itself_for_ever(world: World) -> None:
