@@ -22,6 +22,7 @@ from machines.system_variables import DOCUMENT_TYPES
 from snapshots.codec import Codec
 from snapshots.codec.classes import base_of, stored_name
 from snapshots.errors import DecodeError, EncodeError
+from snapshots.identifiers import readable
 from snapshots.ledgers.timers import ResumePolicy
 
 Reconcile = Callable[[Any], Any]
@@ -255,6 +256,9 @@ def _codec(machine: Machine, types: tuple[type, ...]) -> Codec:
 
 
 def _check(machine: Machine) -> None:
+    if readable(machine.name) != machine.name:
+        reason = "its name holds a lone surrogate, which UTF-8 has no bytes for"
+        raise DefinitionError(machine.name, reason, "give it another name=")
     _check_states(machine)
     charts = [cls.__name__ for cls in machine.types if is_chart(cls)]
     if charts:

@@ -35,6 +35,38 @@ def check_run_id(run_id: str) -> str:
     return run_id
 
 
+def check_row_id(run_id: str) -> str:
+    """Return an id that a row of runs may have, or raise InvalidKeyError.
+
+    Those that `check_run_id` lets pass are among them.
+    """
+    if not isinstance(run_id, str) or not 0 < len(run_id) <= RUN_ID_CHARS_MAX:
+        found = len(run_id) if isinstance(run_id, str) else type(run_id).__name__
+        reason = f"expected 1 to {RUN_ID_CHARS_MAX} characters, found {found}"
+        raise InvalidKeyError(str(run_id), reason)
+    # False for control characters and for lone surrogates.
+    if not run_id.isprintable():
+        raise InvalidKeyError(run_id, "expected printable characters only")
+    return run_id
+
+
+def check_storable(text: str, what: str) -> str:
+    """Return a name that has a form in UTF-8, or raise InvalidKeyError; `what` is its own name."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidKeyError(text, f"{what} holds no lone surrogate") from None
+    return text
+
+
+def readable(reason: str) -> str:
+    """Return what people are to read in a form that UTF-8 has: lone surrogates become escapes.
+
+    The name of a file that is no UTF-8 has such, and comes in with an error's message.
+    """
+    return reason.encode("utf-8", "backslashreplace").decode()
+
+
 def check_key(key: str, what: str) -> str:
     """Return a key that a row of a ledger may have, or raise InvalidKeyError.
 

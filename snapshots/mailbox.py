@@ -22,6 +22,7 @@ from snapshots import limits
 from snapshots.clock import SystemClock
 from snapshots.database.slices import fitting
 from snapshots.errors import InvalidKeyError, LimitError
+from snapshots.identifiers import check_row_id, check_storable
 from snapshots.records import MailboxEntry, PendingEntry
 from snapshots.store.reading import text_of
 
@@ -73,10 +74,12 @@ class Mailbox:
     def put(self, run_id: str, kind: str, data: bytes, delivery: str | None = None) -> int:
         """Accept an entry, and return its number once it is on disk.
 
-        Raises `LimitError` for more data than `MAILBOX_DATA_BYTES_MAX`, `InvalidKeyError` for a
-        delivery that no run could keep, `FencedError` if the file has another owner than the
-        store took it for.
+        Raises `LimitError` for more data than `MAILBOX_DATA_BYTES_MAX`, `InvalidKeyError` for an
+        id that no run, or a delivery that no run's ledger could have, `FencedError` if the file
+        has another owner than the store took it for.
         """
+        check_row_id(run_id)
+        check_storable(kind, "the kind of an entry")
         _require_delivery(delivery)
         if len(data) > limits.MAILBOX_DATA_BYTES_MAX:
             what, limit = "the size of the event in bytes", limits.MAILBOX_DATA_BYTES_MAX

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from machines.errors import RunFinishedError
 from machines.run.activity import nodes_of
+from snapshots.identifiers import readable
 from snapshots.limits import ERROR_TEXT_BYTES_MAX
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def cancel(run: Run, reason: str | None = None) -> None:
     Raises RunFinishedError, StorageError.
     """
     run.require_live()
-    end(run, "cancelled", (reason or "cancelled")[:ERROR_TEXT_BYTES_MAX])
+    end(run, "cancelled", readable((reason or "cancelled")[:ERROR_TEXT_BYTES_MAX]))
 
 
 def end(run: Run, status: Status, reason: str | None) -> None:

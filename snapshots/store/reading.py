@@ -151,6 +151,8 @@ def headers(
     before = _ROW_MAX if before_row is None else before_row
     if status is None:
         rows = database.rows("list runs", HEADERS, (before, limit))
+    elif not is_text(status):
+        rows = []
     elif status == "live":
         rows = database.rows("list runs", HEADERS_LIVE, (before, limit))
     else:
@@ -180,7 +182,7 @@ def resolve(database: Database, prefix: str) -> str:
 
 def shape(database: Database, digest: str) -> bytes | None:
     """Return a stored shape."""
-    row = database.row("read a shape", SHAPE, (digest,))
+    row = database.row("read a shape", SHAPE, (digest,)) if is_text(digest) else None
     return None if row is None else row[0]
 
 

@@ -63,7 +63,8 @@ class SnapshotStore(Protocol):
         """Store a new run, and its machine's `shape` once per `digest`, in one transaction.
 
         Raises `RunExistsError` if the id is in use, `InvalidKeyError` for an id that no run
-        may have, `LimitError` for a blob beyond `BLOB_BYTES_MAX`.
+        may have, or a machine or digest with a lone surrogate, `LimitError` for a blob beyond
+        `BLOB_BYTES_MAX`.
         """
         ...
 

@@ -8,14 +8,13 @@ from snapshots import limits
 from snapshots.database.slices import fitting
 from snapshots.errors import (
     FencedError,
-    InvalidKeyError,
     LimitError,
     RevisionConflictError,
     RunExistsError,
     RunNotFoundError,
 )
 from snapshots.heads import pack_head, unpack_head
-from snapshots.identifiers import new_run_id
+from snapshots.identifiers import check_row_id, check_storable, new_run_id, readable
 from snapshots.records import RunHeader
 from snapshots.store import copying, reading, saving
 
@@ -114,11 +113,14 @@ class SqliteSnapshotStore:
         now_ms: int | None = None,
     ) -> RunHeader:
         """Store a new run and the shape of its machine; see `SnapshotStore.create`."""
-        _require_key(run_id)
+        check_row_id(run_id)
+        check_storable(machine, "the name of a machine")
+        check_storable(digest, "a digest")
         _require_size(run_id, len(blob), status)
         now = self._clock.now_ms() if now_ms is None else now_ms
         ended = None if status == "live" else now
         head = pack_head(limits.REVISION_FIRST, now, due_ms, parked=parked)
+        reason = None if reason is None else readable(reason)
         values = (run_id, machine, digest, status, reason, now, ended, head, blob)
         database = self.database
         with database.writing(f"creation of run {run_id!r}"):
@@ -186,6 +188,7 @@ class SqliteSnapshotStore:
 
     def mark(self, header: RunHeader, status: Status, reason: str | None) -> RunHeader:
         """Change a run's status alone; see `SnapshotStore.mark`."""
+        reason = None if reason is None else readable(reason)
         now = self._clock.now_ms()
         ended = None if status == "live" else now
         head = pack_head(header.revision + 1, now, header.due_ms, parked=header.parked)
@@ -216,6 +219,8 @@ class SqliteSnapshotStore:
         status: Status = "live",
     ) -> RunHeader:
         """Write a run that now has another shape; see `SnapshotStore.migrate`."""
+        check_storable(machine, "the name of a machine")
+        check_storable(digest, "a digest")
         _require_size(header.run_id, len(blob), status)
         now = self._clock.now_ms()
         ended = None if status == "live" else now
@@ -288,6 +293,7 @@ class SqliteSnapshotStore:
 
     def take_over(self, holder: str) -> int:
         """Raise the term in the name of `holder`; see `SnapshotStore.take_over`."""
+        check_storable(holder, "the name of a holder")
         database = self.database
         with database.transaction("takeover"):
             database.run(TAKE_OVER, (holder,))
@@ -345,16 +351,6 @@ class SqliteSnapshotStore:
             raise RunNotFoundError(header.run_id, self.path)
         actual = unpack_head(row[0])[0]
         raise RevisionConflictError(header.run_id, header.revision, actual, status=row[1])
-
-
-def _require_key(run_id: str) -> None:
-    if not run_id or len(run_id) > limits.RUN_ID_CHARS_MAX:
-        raise InvalidKeyError(
-            run_id, f"expected 1 to {limits.RUN_ID_CHARS_MAX} characters, found {len(run_id)}"
-        )
-    # `isprintable` is false for control characters and for lone surrogates.
-    if not run_id.isprintable():
-        raise InvalidKeyError(run_id, "expected printable characters only")
 
 
 def _require_size(run_id: str, size: int, status: Status) -> None:

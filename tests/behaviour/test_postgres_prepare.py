@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from snapshots.errors import MigrationError, StorageError
+from snapshots.errors import InvalidKeyError, MigrationError, StorageError
 from snapshots.opening import prepare_storage
 from tests.behaviour import servers
 from tests.behaviour.servers import Server
@@ -60,6 +60,9 @@ def test_a_role_that_is_not_there_is_asked_for(
         prepare_storage(blank.owner, role="nobody here")
     assert "there is no role 'nobody here'" in caught.value.reason
     assert "create it first" in caught.value.reason
+    for wrong in ("half \ud800", "a\x00"):
+        with pytest.raises(InvalidKeyError):
+            prepare_storage(blank.owner, role=wrong)
     assert superuser.execute(SCHEMAS).fetchone() == (0,)
 
 

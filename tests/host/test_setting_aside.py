@@ -150,6 +150,14 @@ async def test_a_cancelled_run_ends_with_the_reason(world: World) -> None:
         assert host.report.resumed == []
 
 
+async def test_a_run_is_cancelled_for_any_reason(world: World) -> None:
+    """The name of a file that is no UTF-8, say, is half characters: they are kept as escapes."""
+    async with world.host(Review) as host:
+        run = await host.start(Review)
+        await host.cancel(run, "no file '\udcff'")
+    assert world.stored(run).header.reason == "no file '\\udcff'"
+
+
 async def test_a_run_out_of_memory_is_cancelled(world: World) -> None:
     """A run that only waits in its row ends as well."""
     async with world.host(Review) as host:

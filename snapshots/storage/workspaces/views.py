@@ -47,7 +47,8 @@ class WorkspaceView:
         limit: int = 100,
     ) -> list[Artifact]:
         """Return up to `limit` artifacts by id, from behind `after`; of one type if it is given."""
-        return [self._forms.artifact(row) for row in self._rows("artifact", type, after, limit)]
+        label = None if type is None else check_fitting(type, "the name of an artifact type")
+        return [self._forms.artifact(row) for row in self._listed("artifact", label, after, limit)]
 
     def proposal(self, proposal: str) -> Proposal | None:
         """Return a proposal, None if there is none."""
@@ -58,7 +59,8 @@ class WorkspaceView:
         self, *, status: ProposalStatus | None = None, after: str = "", limit: int = 100
     ) -> list[Proposal]:
         """Return up to `limit` proposals by id, from behind `after`; of one status if given."""
-        return [self._forms.proposal(row) for row in self._rows("proposal", status, after, limit)]
+        label = None if status is None else check_fitting(status, "a status")
+        return [self._forms.proposal(row) for row in self._listed("proposal", label, after, limit)]
 
     def thread(self, thread: str) -> Thread | None:
         """Return a thread, None if there is none."""
@@ -67,7 +69,7 @@ class WorkspaceView:
 
     def threads(self, *, after: str = "", limit: int = 100) -> list[Thread]:
         """Return up to `limit` threads by id, from behind `after`."""
-        return [self._forms.thread(row) for row in self._rows("thread", None, after, limit)]
+        return [self._forms.thread(row) for row in self._listed("thread", None, after, limit)]
 
     def runs(self, thread: str, *, after: str = "", limit: int = 100) -> list[ThreadRun]:
         """Return up to `limit` runs that have recorded facts in a thread, from behind `after`."""
@@ -138,6 +140,8 @@ class WorkspaceView:
         With `run` only those of that run. Raises `LimitError` for more than `HISTORY_ROWS_MAX`.
         """
         check_text(thread, "a thread's id")
+        if run is not None:
+            check_fitting(run, "a run's id")
         rules.require_seq("a place in the log", after_seq)
         rules.require_count("the number of segments", limit, limits.HISTORY_ROWS_MAX)
         rows = self._storage.history(self.scope, thread, after_seq=after_seq, limit=limit, run=run)
@@ -145,6 +149,11 @@ class WorkspaceView:
 
     def _entity(self, kind: EntityKind, key: str) -> EntityRow | None:
         return self._storage.entity(self.scope, kind, check_text(key, f"the key of a {kind}"))
+
+    def _listed(
+        self, kind: EntityKind, label: str | None, after: str, limit: int
+    ) -> list[EntityRow]:
+        return self._rows(kind, label, check_fitting(after, f"the key of a {kind}"), limit)
 
     def _rows(self, kind: EntityKind, label: str | None, after: str, limit: int) -> list[EntityRow]:
         rules.require_count(f"the number of {kind}s", limit, limits.LIST_ROWS_MAX)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from snapshots import limits
@@ -86,6 +87,23 @@ class ArtifactBehaviours:
         found = workspace.artifact("a")
         assert found is not None
         assert found.content == {"lines": [1], "more": {"lines": [1]}}
+
+    def test_what_no_id_could_be_is_not_asked_for(self, backend: Backend, scope: Scope) -> None:
+        """To begin a page behind it, or as a filter: half a character, a NUL, one too many."""
+        workspace = workspace_of(backend, scope)
+        for wrong in ("\ud800", "a\x00", "a" * (limits.KEY_CHARS_MAX + 1)):
+            questions: list[Callable[[], object]] = [
+                partial(workspace.artifacts, after=wrong),
+                partial(workspace.artifacts, type=wrong),
+                partial(workspace.proposals, after=wrong),
+                partial(workspace.threads, after=wrong),
+                partial(workspace.runs, "t", after=wrong),
+                partial(workspace.history, "t", run=wrong),
+                partial(workspace.read, thread=wrong),
+            ]
+            for ask in questions:
+                with refused("InvalidKeyError"):
+                    ask()
 
     def test_ids_are_given_where_none_is_chosen(self, backend: Backend, scope: Scope) -> None:
         """Each artifact, proposal and thread has one of its own."""

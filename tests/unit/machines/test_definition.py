@@ -77,6 +77,13 @@ def test_a_machine_is_named_as_its_class_unless_told_otherwise() -> None:
     assert Machine(Order, name="order-v2").name == "order-v2"
 
 
+def test_a_machine_is_named_by_a_text() -> None:
+    """Half a character has no form in a row: it is refused here, and not by the first save."""
+    with pytest.raises(DefinitionError, match="surrogate"):
+        Machine(Order, name="order\ud800")
+    assert Machine(Order, name="Bestellung ü 中").name == "Bestellung ü 中"
+
+
 def test_a_machine_of_a_machine_is_itself() -> None:
     """Where a chart is asked for, a machine does as well, and is not made anew."""
     machine = Machine(Order, name="order")

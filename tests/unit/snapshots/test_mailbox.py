@@ -155,6 +155,17 @@ def test_a_delivery_that_no_run_could_keep_is_not_accepted(mailbox: Mailbox) -> 
     assert len(mailbox.pending()) == 1
 
 
+@pytest.mark.parametrize("run_id", ["", "x" * 201, "a\nb", "\ud800"])
+def test_an_id_that_no_run_could_have_is_not_accepted(mailbox: Mailbox, run_id: str) -> None:
+    """What no store would create a run under is no run's, and half a character is no text."""
+    with pytest.raises(InvalidKeyError):
+        mailbox.put(run_id, "send", b"{}")
+    with pytest.raises(InvalidKeyError):
+        mailbox.put("run-1", "\ud800", b"{}")
+    mailbox.put("x" * 200, "send", b"{}")
+    assert len(mailbox.pending()) == 1
+
+
 def test_the_sweep_deletes_what_was_settled_long_ago_in_slices(
     mailbox: Mailbox, clock: ManualClock
 ) -> None:

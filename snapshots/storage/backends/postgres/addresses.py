@@ -26,7 +26,7 @@ def shown(url: str) -> str:
     """
     try:
         parts = conninfo.conninfo_to_dict(url)
-    except psycopg.Error:
+    except (psycopg.Error, UnicodeEncodeError):
         parts = None
     if parts is None or not _is_port(str(parts.get("port") or "")):
         raise StorageError(_OPEN, _HIDDEN, _HINT)

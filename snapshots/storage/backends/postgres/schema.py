@@ -11,6 +11,7 @@ from snapshots import limits
 from snapshots.errors import MigrationError, NewerFileError, StorageError
 from snapshots.storage.backends.postgres.addresses import shown
 from snapshots.storage.backends.postgres.translation import translated
+from snapshots.storage.scopes import check_text
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -210,9 +211,12 @@ def prepare(
 
     To be run as the role that shall own the tables, from any number of processes at once: they
     take turns. Raises `StorageUnavailableError`, `NewerFileError`, `MigrationError` if the role
-    may not, or if `role` is not there or no policy applies to it; it has then changed nothing.
+    may not, or if `role` is not there or no policy applies to it, `InvalidKeyError` for one that
+    could have no name; it has then changed nothing.
     """
     path = shown(url)
+    if role is not None:
+        check_text(role, "a role")
     timeout_s = limits.POSTGRES_CONNECT_MS_MAX // 1_000
     with (
         translated("prepare", path),

@@ -109,7 +109,7 @@ def test_an_address_is_shown_without_its_password(url: str, expected: str) -> No
     assert shown(url) == expected
 
 
-@pytest.mark.parametrize("password", ["hush%zz", "hush/me"])
+@pytest.mark.parametrize("password", ["hush%zz", "hush/me", "hush\ud800"])
 def test_an_address_that_is_none_is_not_shown(password: str) -> None:
     """A password with a character that must be written in another way is easily taken apart."""
     with pytest.raises(StorageError) as caught:

@@ -134,6 +134,30 @@ def test_an_id_that_nobody_could_type_is_refused(store: SqliteSnapshotStore, run
     create(store, "ü/ 中.1")
 
 
+@pytest.mark.parametrize("name", ["machine", "digest"])
+def test_a_name_that_is_no_text_is_refused(store: SqliteSnapshotStore, name: str) -> None:
+    """Half a character has no form in the file: nothing is written, and nothing found under it."""
+    fields = {"machine": "m", "digest": "d", "shape": b"{}", "blob": b"", name: "\ud800"}
+    with pytest.raises(InvalidKeyError):
+        store.create(run_id="a", **fields)  # type: ignore[arg-type] - one of them at a time
+    header = create(store, "a")
+    with pytest.raises(InvalidKeyError):
+        store.migrate(header, b"", **{k: v for k, v in fields.items() if k != "blob"})  # type: ignore[arg-type] - as above
+    with pytest.raises(InvalidKeyError):
+        store.take_over("\ud800")
+    assert store.headers() == [header]
+    assert store.headers("\ud800") == []  # type: ignore[arg-type] - no status at all
+    assert store.shape("\ud800") is None
+
+
+def test_a_reason_is_stored_whatever_it_holds(store: SqliteSnapshotStore) -> None:
+    """The name of a file that is no UTF-8 is half characters: they are kept as escapes."""
+    header = create(store, "a")
+    marked = store.mark(header, "lost", "no file '\udcff'")
+    assert marked.reason == "no file '\\udcff'"
+    assert store.load("a").header == marked
+
+
 def test_a_save_replaces_the_state_and_counts(
     store: SqliteSnapshotStore, clock: ManualClock
 ) -> None:
