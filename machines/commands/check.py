@@ -16,11 +16,12 @@ from rich.text import Text
 
 from machines.commands.forecast import Forecast, Outlook, forecasts
 from machines.definition import Machine
+from machines.errors import UnknownMachineError
 from machines.host.host import by_name
 from snapshots.clock import SystemClock
 from snapshots.codec import Plain
 from snapshots.inspection.cli.options import EXIT_NO, EXIT_OK, AsJson, File, opened
-from snapshots.inspection.limits import REASON_CHARS_MAX
+from snapshots.inspection.limits import REASON_CHARS_MAX, RUNS_ALIKE_SHOWN_MAX
 from snapshots.inspection.printable import visible
 from snapshots.inspection.text.documents import written
 from snapshots.inspection.text.screen import Screen, rendered, screen_of, write
@@ -53,7 +54,8 @@ def check(
 
     Charts are built and begin nothing, and no outside world is asked for. Exit code 1 says that a
     run would not go on: it would be set aside, or stay live and not be resumed. Runs that drifted
-    before are listed with what a revival would do.
+    before are listed with what a revival would do. A machine that is not there is listed once, and
+    of runs alike the oldest 200; --json has all.
     """
     known = load_machines(machines)
     with opened(file) as stored:
@@ -64,11 +66,12 @@ def check(
         return EXIT_OK if all(forecast.goes_on for forecast in found) else EXIT_NO
     screen = screen_of(sys.stdout, os.environ)
     if found:
-        write(rendered(_text(found, "BOOT", "live run", screen), screen), sys.stdout)
+        write(rendered(_text(found, known, "BOOT", "live run", screen), screen), sys.stdout)
     else:
         write("no live runs\n", sys.stdout)
     if aside:
-        write("\n" + rendered(_text(aside, "REVIVAL", "drifted run", screen), screen), sys.stdout)
+        told = _text(aside, known, "REVIVAL", "drifted run", screen)
+        write("\n" + rendered(told, screen), sys.stdout)
     return EXIT_OK if all(forecast.goes_on for forecast in found) else EXIT_NO
 
 
@@ -103,23 +106,43 @@ def load_machines(place: str) -> dict[str, Machine]:
     return by_name(found)
 
 
-def _text(found: Sequence[Forecast], what: str, runs: str, screen: Screen) -> RenderableType:
-    rows: list[list[Cell]] = [
-        [
-            visible(forecast.header.run_id),
-            visible(forecast.header.machine),
-            Text(_WORDS[forecast.outlook][0], style=_WORDS[forecast.outlook][1]),
-            visible(forecast.reason, chars_max=REASON_CHARS_MAX),
-        ]
-        for forecast in found
-    ]
+def _text(
+    found: Sequence[Forecast], known: Mapping[str, Machine], what: str, runs: str, screen: Screen
+) -> RenderableType:
     counts = Counter(forecast.outlook for forecast in found)
     told = [f"{counts[outlook]} {word}" for outlook, (word, _) in _WORDS.items() if counts[outlook]]
     count = f"1 {runs}" if len(found) == 1 else f"{len(found)} {runs}s"
     return Group(
-        ledger(["RUN", "MACHINE", what, "WHY"], rows, screen),
+        ledger(["RUN", "MACHINE", what, "WHY"], _rows(found, known), screen),
         Text(f"\n{count}: {', '.join(told)}"),
     )
+
+
+def _rows(found: Sequence[Forecast], known: Mapping[str, Machine]) -> list[list[Cell]]:
+    """Return a row for each run, in their order, but for those that would say the same."""
+    alike = Counter((forecast.header.machine, forecast.outlook) for forecast in found)
+    shown: Counter[tuple[str, Outlook]] = Counter()
+    rows: list[list[Cell]] = []
+    for forecast in found:
+        run_id, machine, outlook = forecast.header.run_id, forecast.header.machine, forecast.outlook
+        shown[machine, outlook] += 1
+        number, count = shown[machine, outlook], alike[machine, outlook]
+        if outlook == "unknown" and count > 1:
+            if number == 1:
+                reason = str(UnknownMachineError(machine, tuple(known)))
+                rows.append(_row(f"{run_id} and {count - 1} more", machine, outlook, reason))
+        elif number <= RUNS_ALIKE_SHOWN_MAX:
+            rows.append(_row(run_id, machine, outlook, forecast.reason))
+        elif number == count:
+            left = count - RUNS_ALIKE_SHOWN_MAX
+            rows.append(_row(f"and {left} more", machine, outlook, "--json lists them"))
+    return rows
+
+
+def _row(run: str, machine: str, outlook: Outlook, reason: str) -> list[Cell]:
+    word, style = _WORDS[outlook]
+    why = visible(reason, chars_max=REASON_CHARS_MAX)
+    return [visible(run), visible(machine), Text(word, style=style), why]
 
 
 def _document(

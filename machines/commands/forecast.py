@@ -57,6 +57,10 @@ def forecasts(
     """
     listed = list_runs(stored, RunFilter(statuses=(status,)), rows_max=ROWS_MAX)
     for header in reversed(listed.headers):
+        if header.machine not in machines:  # nothing in its row could say more
+            error = UnknownMachineError(header.machine, tuple(machines), header.run_id)
+            yield Forecast(header=header, outlook="unknown", reason=str(error))
+            continue
         try:
             found = stored.find(header.run_id)
         except RunNotFoundError as error:  # an id that is no text cannot be asked for
@@ -71,8 +75,6 @@ def _forecast(found: FoundRun, machines: Mapping[str, Machine]) -> Forecast:
     try:
         stored = StoredRun(header=header, blob=found.blob)
         decision = decide(stored, machines, found.shape, reconcile=False)
-        if isinstance(decision.error, UnknownMachineError):
-            return Forecast(header=header, outlook="unknown", reason=decision.reason)
         if decision.fate == "drifted":
             return Forecast(header=header, outlook="drift", reason=decision.reason)
         if decision.error is not None:

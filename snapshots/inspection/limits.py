@@ -19,6 +19,8 @@ LINE_CHARS_MAX: Final = 2_000
 VALUE_DEPTH_SHOWN_MAX: Final = 24
 LEDGER_ROWS_SHOWN_MAX: Final = 20
 DIFFERENCES_SHOWN_MAX: Final = 200
+# Of one machine, and alike in what is said of them.
+RUNS_ALIKE_SHOWN_MAX: Final = 200
 # Below this a wrapped last column is harder to read than a line of its own.
 LAST_COLUMN_CHARS_MIN: Final = 24
 

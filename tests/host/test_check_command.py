@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from machines import Machine, Migration
+from snapshots.inspection import RunFile
 from snapshots.inspection.cli import run
 from tests.host.generations import NEW, OLD, RENAMED, digest, named
 from tests.host.world import World
@@ -246,6 +247,42 @@ async def test_the_document_has_all_that_is_told(world: World, check: Check) -> 
             "reason": None,
         },
     ]
+
+
+async def test_a_machine_that_is_not_there_is_told_once(
+    world: World, check: Check, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many runs need it, in a line of its own; the document has each; no blob is read."""
+    async with world.host(Machine(named("gone"), name="Gone")) as host:
+        for number in range(5):
+            await host.start("Gone", run_id=f"gone-{number}")
+    monkeypatch.setattr(RunFile, "find", pytest.fail)
+    code, out, _ = check()
+    assert code == 1
+    (line,) = [line for line in out.splitlines() if "gone-" in line]
+    told_once = "gone-0 and 4 more Gone unknown machine machine 'Gone', which this host was not"
+    assert " ".join(line.split()).startswith(told_once)
+    assert out.splitlines()[-1] == "5 live runs: 5 unknown machine"
+    told = json.loads(check("--json")[1])["runs"]
+    assert [entry["run"] for entry in told] == [f"gone-{number}" for number in range(5)]
+    assert "run 'gone-4' needs machine 'Gone'" in told[4]["reason"]
+
+
+async def test_of_runs_alike_so_many_are_listed(
+    world: World, check: Check, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The oldest of them, and how many there are beyond; exactly as many as fit are all there."""
+    monkeypatch.setattr("machines.commands.check.RUNS_ALIKE_SHOWN_MAX", 3)
+    async with world.host(Machine(named("same"), name="Stays")) as host:
+        for number in range(3):
+            await host.start("Stays", run_id=f"same-{number}")
+        assert "more" not in check()[1]
+        await host.start("Stays", run_id="same-3")
+        await host.start("Stays", run_id="same-4")
+    lines = check()[1].splitlines()
+    assert [line.split()[0] for line in lines[1:4]] == ["same-0", "same-1", "same-2"]
+    assert " ".join(lines[4].split()) == "and 2 more Stays resume --json lists them"
+    assert lines[-1] == "5 live runs: 5 resume"
 
 
 async def test_a_run_that_drifted_before_is_told_what_a_revival_would_do(
