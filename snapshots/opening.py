@@ -20,6 +20,7 @@ from snapshots.schema import (
 from snapshots.storage.backends.memory import MemoryBackend
 from snapshots.storage.backends.sqlite import SqliteBackend
 from snapshots.store import SqliteSnapshotStore
+from snapshots.store.older import OlderStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,7 +82,8 @@ def open_own_store(
 def open_store_for_mail(path: str | os.PathLike[str]) -> SqliteSnapshotStore:
     """Open the store in a file for its mailbox alone: one of an earlier release stays as it is.
 
-    So the host of that release, which may be at work on it, takes what is handed in.
+    So the host of that release, which may be at work on it, takes what is handed in. What reads
+    or writes the row of a run in such a file raises `MigrationError`.
     """
     return _opened(path, None, lambda database: patiently(lambda: migrate_for_mail(database)))
 
@@ -102,7 +104,8 @@ def _opened(
     )
     try:
         prepare(database)
-        return SqliteSnapshotStore(database, clock=clock or SystemClock())
+        kind = OlderStore if is_older(database) else SqliteSnapshotStore
+        return kind(database, clock=clock or SystemClock())
     except BaseException:
         database.close()
         raise

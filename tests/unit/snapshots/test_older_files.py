@@ -6,19 +6,27 @@ import fcntl
 import json
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import apsw
 import pytest
 
-from snapshots import Mailbox, MigrationError, StorageBusyError, limits, open_store
+from snapshots import (
+    Mailbox,
+    MigrationError,
+    SqliteSnapshotStore,
+    StorageBusyError,
+    limits,
+    open_store,
+)
 from snapshots.database import open_database
 from snapshots.heads import HEADS_SINCE_SCHEMA, NUMBER_MAX
 from snapshots.inspection.cli import run
 from snapshots.inspection.queries.files import open_run_file
 from snapshots.limits import NO_TIMER_MS, REVISION_FIRST
+from snapshots.opening import open_store_for_mail
 from snapshots.records import RunHeader, StoredRun
 from snapshots.schema import APPLICATION_ID, MAIL_SINCE_SCHEMA, STEPS, migrate
 
@@ -184,6 +192,42 @@ def test_what_is_handed_in_gives_a_file_a_mailbox_and_no_more(tmp_path: Path) ->
     assert schema_of(path) == MAIL_SINCE_SCHEMA
     with open_store(path) as store:
         assert [entry.run_id for entry in Mailbox(store).pending()] == ["run-01"]
+
+
+ABOUT_RUNS: dict[str, Callable[[SqliteSnapshotStore, RunHeader], object]] = {
+    "load": lambda store, header: store.load(header.run_id),
+    "live": lambda store, _: [*store.live()],
+    "live_at": lambda store, header: store.live_at(header.row),
+    "survey": lambda store, _: [*store.survey()],
+    "headers": lambda store, _: store.headers("live"),
+    "create": lambda store, _: store.create(
+        run_id="new", machine="m", digest="d", shape=b"{}", blob=b""
+    ),
+    "save": lambda store, header: store.save(header, b"[]"),
+    "mark": lambda store, header: store.mark(header, "lost", None),
+    "migrate": lambda store, header: store.migrate(
+        header, b"[]", machine="m", digest="d", shape=b"{}"
+    ),
+}
+
+
+@pytest.mark.parametrize("about", ABOUT_RUNS)
+def test_who_opened_an_older_file_for_its_mailbox_is_told_why_no_run_is_read(
+    tmp_path: Path, about: str
+) -> None:
+    """By a typed error that says what to do; ids and mail are there, and nothing has changed."""
+    path, stored = tmp_path / "state.db", rows()[1]
+    written(path, HEADS_SINCE_SCHEMA - 1, [stored])
+    with open_store_for_mail(path) as store:
+        with pytest.raises(MigrationError, match="open_store") as caught:
+            ABOUT_RUNS[about](store, stored.header)
+        assert caught.value.subject == store.path
+        assert store.resolve("run-") == stored.header.run_id
+        assert Mailbox(store).put("run-01", "send", b"{}") == 1
+    with open_store(path) as store:
+        assert [*store.live()] == [stored]
+    with open_store_for_mail(path) as store:
+        assert store.load("run-01") == stored
 
 
 def damaged(path: Path, before: bytes, after: bytes) -> None:
