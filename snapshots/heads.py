@@ -38,6 +38,8 @@ HEAD_OF_COLUMNS: Final = """cast(printf('%016d %016d %016d %d', runs.revision,
 
 UNFINDABLE: Final = 0
 """The revision of a row whose head is damaged where the revision stands: no save finds that."""
+UNKNOWN_MS: Final = 0
+"""When a row whose head is damaged was written last."""
 _PARKED: Final = b"1"
 _REVISION_BYTES: Final = 16
 
@@ -69,9 +71,9 @@ def unpack_head(head: bytes) -> tuple[int, int, int, bool]:
         revision, updated_ms, due_ms, parked = head.split()
         found = int(revision), int(updated_ms), int(due_ms), parked == _PARKED
     except ValueError:
-        found = _revision_of(head), 0, NO_TIMER_MS, False
+        found = _revision_of(head), UNKNOWN_MS, NO_TIMER_MS, False
     if found[0] <= UNFINDABLE or head[:_REVISION_BYTES] != packed(found[0]):
-        return UNFINDABLE, 0, NO_TIMER_MS, False
+        return UNFINDABLE, UNKNOWN_MS, NO_TIMER_MS, False
     return found
 
 

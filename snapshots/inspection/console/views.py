@@ -18,7 +18,7 @@ from snapshots.inspection.limits import (
 )
 from snapshots.inspection.queries.browsing import machines_of, newest_shape, search_runs, shape_of
 from snapshots.inspection.queries.listing import RunFilter, list_runs
-from snapshots.inspection.reports.derived import address, moved, saves_of
+from snapshots.inspection.reports.derived import address, moved, saves_of, updated_of
 from snapshots.inspection.reports.reading import read_report
 from snapshots.inspection.text.documents import run_document, unreadable_document, written
 from snapshots.limits import NO_TIMER_MS
@@ -82,6 +82,7 @@ def _row(header: RunHeader) -> dict[str, Any]:
     return {
         "header": header,
         "saves": saves_of(header),
+        "updated_ms": updated_of(header),
         "due_ms": header.due_ms if has_timer else None,
     }
 
@@ -98,6 +99,7 @@ def run_view(
     view: dict[str, Any] = {
         "header": header,
         "saves": saves_of(header),
+        "updated_ms": updated_of(header),
         "now_ms": now_ms,
         "is_copy": file.is_copy,
         "entry": entry,

@@ -171,7 +171,7 @@ class Follower:
         changes += self._content(old, new) if is_read else ()
         if old is not None and old.status != new.status:
             changes.append(_change(new, "status"))
-        return iter(changes or [_change(new, "saved", count=saves_of(new))])
+        return iter(changes or [_change(new, "saved", count=saves_of(new) or 0)])
 
     def _content(self, old: RunHeader | None, header: RunHeader) -> Iterator[Change]:
         rows = self._file.ask("read run", CONTENT, (header.row,))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from snapshots.heads import packed
+from snapshots.heads import packed, unpack_head
+from snapshots.limits import REVISION_FIRST
 from snapshots.records import STATUSES, RunHeader
 from snapshots.store.reading import is_text, text_of
 
@@ -28,6 +29,8 @@ _LIST: Final = """
 select id, run_id, machine, digest, status, reason, cast(substr(runs.head, 1, 16) as integer),
   created_ms, cast(substr(runs.head, 18, 16) as integer), ended_ms,
   cast(substr(runs.head, 35, 16) as integer), cast(substr(runs.head, 52) as integer)"""
+
+HEAD_OF: Final = "select runs.head from runs where id = ?"
 
 LIST: Final = f"""{_LIST}
 from runs where id < ? order by id desc limit ?"""
@@ -146,10 +149,24 @@ def _question(chosen: RunFilter, before: int, limit: int) -> tuple[str, tuple[ob
 
 def _headers(file: RunFile, sql: str, bindings: tuple[object, ...]) -> list[RunHeader]:
     try:
-        return file.made(_OPERATION, sql, bindings, _made)
+        headers = file.made(_OPERATION, sql, bindings, _made)
     except UnicodeDecodeError:
         # Damaged UTF-8 in one row hides no other: all are read as bytes, at twice the price.
-        return _made(map(_with_texts, file.ask(_OPERATION, as_bytes(sql), bindings)))
+        headers = _made(map(_with_texts, file.ask(_OPERATION, as_bytes(sql), bindings)))
+    for place, header in enumerate(headers):
+        at_ms = header.created_ms
+        if header.revision < REVISION_FIRST or header.updated_ms < at_ms or header.due_ms < at_ms:
+            headers[place] = _looked_at(file, header)
+    return headers
+
+
+def _looked_at(file: RunFile, header: RunHeader) -> RunHeader:
+    """Return a header whose numbers are odd, as they are where SQLite reads on through damage."""
+    found = file.ask(_OPERATION, HEAD_OF, (header.row,))
+    if not found:
+        return header  # swept in this moment
+    revision, updated_ms, due_ms, parked = unpack_head(found[0][0])
+    return header._replace(revision=revision, updated_ms=updated_ms, due_ms=due_ms, parked=parked)
 
 
 def _made(rows: Iterable[Row]) -> list[RunHeader]:

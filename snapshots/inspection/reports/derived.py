@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from snapshots.heads import UNFINDABLE, UNKNOWN_MS
 from snapshots.limits import REVISION_FIRST
 
 if TYPE_CHECKING:
@@ -13,9 +14,14 @@ if TYPE_CHECKING:
     from snapshots.records import RunHeader
 
 
-def saves_of(header: RunHeader) -> int:
-    """Return how often a run was saved, its first save included."""
-    return header.revision - REVISION_FIRST + 1
+def saves_of(header: RunHeader) -> int | None:
+    """Return how often a run was saved, its first save included; None if its row cannot say."""
+    return None if header.revision == UNFINDABLE else header.revision - REVISION_FIRST + 1
+
+
+def updated_of(header: RunHeader) -> int | None:
+    """Return when a run was saved last, in Unix milliseconds; None if its row cannot say."""
+    return None if header.updated_ms == UNKNOWN_MS else header.updated_ms
 
 
 def every_chart(node: NodeReport) -> Iterator[NodeReport]:

@@ -6,7 +6,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Final
 
 from snapshots.codec import dump
-from snapshots.inspection.reports.derived import saves_of
+from snapshots.inspection.reports.derived import saves_of, updated_of
 from snapshots.limits import NO_TIMER_MS
 
 if TYPE_CHECKING:
@@ -52,7 +52,10 @@ def unreadable_document(header: RunHeader, reason: str, *, now_ms: int) -> Plain
 
 
 def header_document(header: RunHeader) -> Plain:
-    """Return what is known of a run without its content; times are Unix milliseconds."""
+    """Return what is known of a run without its content; times are Unix milliseconds.
+
+    Of a row whose head is damaged, `saves` and `updated_ms` may be None.
+    """
     return {
         "run": header.run_id,
         "machine": header.machine,
@@ -61,7 +64,7 @@ def header_document(header: RunHeader) -> Plain:
         "reason": header.reason,
         "saves": saves_of(header),
         "created_ms": header.created_ms,
-        "updated_ms": header.updated_ms,
+        "updated_ms": updated_of(header),
         "ended_ms": header.ended_ms,
         "due_ms": None if header.due_ms == NO_TIMER_MS else header.due_ms,
         "parked": header.parked,

@@ -10,7 +10,7 @@ from rich.text import Text
 from snapshots.inspection.diagram.drawing import picture_of
 from snapshots.inspection.limits import LEDGER_ROWS_SHOWN_MAX, LIST_COLUMNS_MIN, REASON_CHARS_MAX
 from snapshots.inspection.printable import left, moment, visible
-from snapshots.inspection.reports.derived import saves_of
+from snapshots.inspection.reports.derived import saves_of, updated_of
 from snapshots.inspection.reports.values import readable
 from snapshots.inspection.text.charts import ROOT_CHART, charts_text, timeline_text
 from snapshots.inspection.text.ledgers import EFFECT_WORDS, when
@@ -42,6 +42,7 @@ STATUS_STYLES: Final = {
     "lost": "yellow",
     "drifted": "yellow",
 }
+_NOT_KNOWN: Final = "not known"
 _EFFECT_WAITS: Final = {
     "unknown": "in doubt: whether its call arrived is not known; a person or a probe settles it",
     "calling": "called, its outcome is not recorded",
@@ -51,14 +52,14 @@ _EFFECT_WAITS: Final = {
 
 def runs_text(headers: Sequence[RunHeader], *, now_ms: int, screen: Screen) -> RenderableType:
     """List runs, one below the other."""
-    updated = [when(header.updated_ms, now_ms) for header in headers]
+    updated = [_updated(header, now_ms) for header in headers]
     notes = [_note(header, now_ms) for header in headers]
     names = ["RUN", "STATUS", "MACHINE"]
     rows: list[list[Cell]] = [[*_identity(header)] for header in headers]
     if screen.columns >= LIST_COLUMNS_MIN:
         names += ["SAVES", "UPDATED", "NOTE"]
         for row, header, moved, note in zip(rows, headers, updated, notes, strict=True):
-            row += [str(saves_of(header)), moved, note]
+            row += [_saves(header), moved, note]
     else:
         names += ["UPDATED"]
         for row, moved, note in zip(rows, updated, notes, strict=True):
@@ -107,12 +108,24 @@ def _status(status: str) -> Text:
     return Text(visible(status), style=STATUS_STYLES.get(status, ""))
 
 
+def _updated(header: RunHeader, now_ms: int) -> str:
+    at_ms = updated_of(header)
+    return _NOT_KNOWN if at_ms is None else when(at_ms, now_ms)
+
+
+def _saves(header: RunHeader) -> str:
+    saves = saves_of(header)
+    return _NOT_KNOWN if saves is None else str(saves)
+
+
 def _note(header: RunHeader, now_ms: int) -> str:
     if header.reason is not None:
         return visible(header.reason, chars_max=REASON_CHARS_MAX)
     if header.status != "live":
         return ""
     parts = ["only waits"] if header.parked else []
+    if updated_of(header) is None:
+        parts.append("its head is damaged")
     if header.due_ms != NO_TIMER_MS:
         parts.append(f"timer {left(header.due_ms - now_ms)}")
     return ", ".join(parts)
@@ -125,7 +138,7 @@ def _header_facts(header: RunHeader, now_ms: int) -> Iterator[tuple[str, Cell]]:
     if header.reason is not None:
         yield "reason", visible(header.reason, chars_max=REASON_CHARS_MAX)
     yield "created", when(header.created_ms, now_ms)
-    yield "updated", f"{when(header.updated_ms, now_ms)}, saves: {saves_of(header)}"
+    yield "updated", f"{_updated(header, now_ms)}, saves: {_saves(header)}"
     if header.ended_ms is not None:
         yield "ended", when(header.ended_ms, now_ms)
 

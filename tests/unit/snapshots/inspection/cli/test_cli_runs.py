@@ -156,6 +156,42 @@ def test_damaged_text_hides_no_page(path: Path, capsys: pytest.CaptureFixture[st
     assert (len(found), found["run-3"], found["run-2"]) == (6, r"\xff", MACHINE)
 
 
+SOUND = pack_head(REVISION_FIRST + 4, SystemClock().now_ms(), NO_TIMER_MS, parked=False)
+
+
+@pytest.mark.parametrize(
+    ("head", "saves"),
+    [
+        (b"x" * len(SOUND), None),
+        (bytes(len(SOUND)), None),
+        (b"00000085x" + SOUND[9:], None),
+        (SOUND[:22] + b"x" + SOUND[23:], 5),
+        (SOUND[:17] + bytes(35), 5),
+    ],
+    ids=["all of it", "all zeros", "its revision", "its time", "all but its revision"],
+)
+def test_what_a_damaged_head_cannot_say_is_shown_as_not_known(
+    path: Path, capsys: pytest.CaptureFixture[str], head: bytes, saves: int | None
+) -> None:
+    """As many saves as it says, no time of 1970, no timer; the list, the run and their JSON."""
+    with closing(sqlite3.connect(path)) as damage:
+        damage.execute("update runs set head = ? where run_id = 'run-4'", (head,))
+        damage.commit()
+    assert run(["runs", str(path), "--json"]) == 0
+    found = {one["run"]: one for one in json.loads(capsys.readouterr().out)["runs"]}
+    said = {name: found["run-4"][name] for name in ("saves", "updated_ms", "due_ms", "parked")}
+    assert said == {"saves": saves, "updated_ms": None, "due_ms": None, "parked": False}
+    assert (len(found), found["run-2"]["saves"]) == (6, 1)
+    assert run(["show", "run-4", str(path), "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["run"] == found["run-4"]
+    shown = "not known" if saves is None else str(saves)
+    (line,) = [each for each in command("runs", path).stdout.splitlines() if "run-4" in each]
+    assert line.split() == f"run-4 live {MACHINE} {shown} not known its head is damaged".split()
+    assert f"updated not known, saves: {shown}" in " ".join(
+        command("show", "run-4", path).stdout.split()
+    )
+
+
 @pytest.mark.parametrize("columns", [80, 200])
 def test_a_terminal_shows_reasons_and_what_is_due(path: Path, columns: int) -> None:
     """Nothing is lost on a narrow screen, and no line is longer than it."""

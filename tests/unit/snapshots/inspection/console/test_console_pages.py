@@ -206,6 +206,21 @@ async def test_a_run_that_cannot_be_read_shows_its_header(
     assert document["run"]["run"] == RUN
 
 
+async def test_what_a_damaged_head_cannot_say_is_not_known(
+    path: Path, store: SqliteSnapshotStore
+) -> None:
+    """In the list and on the run's page: no odd number of saves, nothing that was due in 1970."""
+    add(store)
+    with store.transaction():
+        store.database.run("update runs set head = zeroblob(52)")
+    async with opened(path) as client:
+        for found in (await page(client, "/"), await page(client, "/run", id=RUN)):
+            assert found.text.count("not known") >= 2
+            assert "overdue" not in found.text
+            assert "1970" not in found.text
+            assert str(2**33 - 1) not in found.text
+
+
 async def test_a_damaged_shape_leaves_the_states(path: Path, store: SqliteSnapshotStore) -> None:
     """The run is readable without it; a drift page says what is missing."""
     add(store, shape=b'{"name": 7}')
