@@ -61,7 +61,8 @@ class Host(Talking):
 
     Run ids may be given as a unique prefix. `take_over` raises the owner's term although another
     host holds the file: that one is refused from then on. `verify` compares every save with a
-    full capture. `grace_s` is how long stopping waits for effects in flight, in seconds.
+    full capture. `grace_s` is how long stopping waits for effects in flight, in seconds; what
+    then still blocks in a thread is named in the log, and cut off when the process ends.
 
     `resident_max` bounds the runs that are kept built (2,000): beyond it those that only wait
     leave memory, the one that was used longest ago first, and are built again from their rows
@@ -203,7 +204,7 @@ class Host(Talking):
             if hasattr(self, "_alarm"):
                 leaving.callback(self._release_all)
                 fenced = self._stopped.startswith("fenced")
-                await self._shop.close(0 if fenced else self._grace_s)
+                self._tell_left(await self._shop.close(0 if fenced else self._grace_s))
 
     def _task(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(coroutine)

@@ -144,6 +144,11 @@ class Talking(ApprovalRoom):
         }
         self.told.tell("host.started", term=self.store.term, **said, ms=ms)
 
+    def _tell_left(self, calls: list[str]) -> None:
+        """Name the calls that are still in their threads, which nobody can end."""
+        if calls:
+            self.told.tell("host.left", calls=", ".join(calls))
+
     def _tell_stopped(self) -> None:
         """Say that the host has closed, and let nobody listen any more; twice is harmless."""
         if not self._is_silent:

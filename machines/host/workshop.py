@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from contextvars import copy_context
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from machines.effects import CallTimeoutError
 from machines.engine.turns import outside_context
+from machines.host.threads import Threads
 from machines.limits import ENDING_S, PLAIN_THREADS_MAX, THREADS_MAX
 from machines.run.calls import perform
 from machines.run.rollback import interrupted, put_back
@@ -24,55 +23,6 @@ if TYPE_CHECKING:
 
 Key = tuple[str, str]
 """Path of the chart, invoke id."""
-
-
-def told_apart(work: Callable[[], Any]) -> Any:
-    """Do the work; a StopIteration of its own is no end of ours, and no future can hold one."""
-    try:
-        return work()
-    except StopIteration as error:
-        message = "the work raised StopIteration"
-        raise RuntimeError(message) from error
-
-
-class Threads:
-    """Threads for work that blocks: it leaves at once, or waits until it can."""
-
-    def __init__(self, name: str, limit: int) -> None:
-        self._pool = ThreadPoolExecutor(limit, thread_name_prefix=f"machines-{name}")
-        self._free = asyncio.Semaphore(limit)
-        self._loop = asyncio.get_running_loop()
-        self._busy = 0
-
-    async def perform(
-        self, work: Callable[[], Any], leaving: Callable[[], None] | None, scope: asyncio.Timeout
-    ) -> Any:
-        """Do the work in a thread; one that is not done within `scope` is left behind."""
-        await self._free.acquire()
-        try:
-            if leaving is not None:
-                leaving()
-            running = self._pool.submit(copy_context().run, told_apart, work)
-        except BaseException:
-            self._free.release()
-            raise
-        self._busy += 1
-        running.add_done_callback(self._returned)
-        async with scope:
-            return await asyncio.wrap_future(running)
-
-    def _returned(self, future: Future[Any]) -> None:
-        del future
-        with suppress(RuntimeError):  # the loop is closed, and nobody waits for a thread
-            self._loop.call_soon_threadsafe(self._release)
-
-    def _release(self) -> None:
-        self._busy -= 1
-        self._free.release()
-
-    def close(self) -> None:
-        """Start no more work; what runs is not waited for, idle threads are."""
-        self._pool.shutdown(wait=self._busy == 0, cancel_futures=True)
 
 
 class LoopHands:
@@ -135,10 +85,10 @@ class LoopHands:
             async with asyncio.timeout(seconds):
                 await self._ending.wait()
 
-    def close(self) -> None:
-        """Give the threads up."""
-        self._effects.close()
-        self._plain.close()
+    async def close(self, wait_s: float) -> list[str]:
+        """Give the threads up, after a while; return what has not returned from them by then."""
+        left = await asyncio.gather(self._effects.close(wait_s), self._plain.close(wait_s))
+        return [name for names in left for name in names]
 
 
 @dataclass(slots=True, eq=False)
@@ -183,7 +133,9 @@ class Workshop:
         adopted = known is not None and known.run is run and not known.task.done()
         if adopted or self.hands.ending:
             return
-        work = Work(self._task(perform(run, call, self.hands)), call, run)
+        task = self._task(perform(run, call, self.hands))
+        task.set_name(call.context.key)
+        work = Work(task, call, run)
         self._work.setdefault(run.run_id, {})[call.key] = work
         work.task.add_done_callback(lambda _: self._ended(work))
 
@@ -323,8 +275,12 @@ class Workshop:
     def _all(self) -> list[Work]:
         return [work for of_run in self._work.values() for work in of_run.values()]
 
-    async def close(self, grace_s: float) -> None:
-        """Let nothing new begin, wait for effects and macrosteps, then give up what is left."""
+    async def close(self, grace_s: float) -> list[str]:
+        """Let nothing new begin, wait for effects and macrosteps, then give up what is left.
+
+        Work that was told to end has a while for it. Returns which has not returned from its
+        thread even then: run and invocation.
+        """
         self.hands.end()
         deadline = self._loop.time() + grace_s
         while (waiting := self._waited_for()) and (left_s := deadline - self._loop.time()) > 0:
@@ -335,7 +291,7 @@ class Workshop:
         left = [work.task for work in self._all()]
         await _end([*left, *(task for task, _ in self._pumps.values())])
         await asyncio.sleep(0)  # threads that have returned are counted as free
-        self.hands.close()
+        return await self.hands.close(min(grace_s, ENDING_S))
 
     def _waited_for(self) -> list[asyncio.Task[None]]:
         effects = [work.task for work in self._all() if work.is_effect]

@@ -132,6 +132,12 @@ KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
             fields=("reason",),
             says="the host has closed; nothing is told behind it",
         ),
+        "host.left": Kind(
+            level=logging.WARNING,
+            fields=("calls",),
+            says="the host stops, and these calls, run and state, have not returned from their "
+            "threads: they are cut off when the process ends",
+        ),
         "host.fenced": Kind(
             level=logging.WARNING,
             fields=("reason",),

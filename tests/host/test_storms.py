@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import threading
 from typing import Any
 
 import pytest
@@ -589,7 +590,7 @@ async def test_a_thread_that_outlives_the_host_runs_no_chart(world: World) -> No
         await until(barrier.reached.is_set)
     barrier.released.set()
     await settled()
-    for thread in host._shop.hands._effects._pool._threads:
+    for thread in host._shop.hands._effects._threads:
         thread.join(5)
     await settled()
     assert ran == []
@@ -601,9 +602,11 @@ async def test_a_plain_call_that_waits_to_be_cancelled_does_not_hold_the_process
 ) -> None:
     """Stopping tells it; its handler is not told that its state was left, for it was not."""
     told: list[str] = []
+    begun = threading.Event()
 
     class Watcher:
         def run(self, ctx: Context) -> None:
+            begun.set()
             ctx.cancelled.wait(5)
             told.append("ended")
 
@@ -617,7 +620,7 @@ async def test_a_plain_call_that_waits_to_be_cancelled_does_not_hold_the_process
 
     async with asyncio.timeout(3), world.host(Watches) as host:
         await host.start(Watches)
-        await settled()
+        await until(begun.is_set)
     await until(lambda: told != [])
     assert told == ["ended"]
 
