@@ -129,11 +129,12 @@ class Mailbox:
         One transaction; call it until it returns 0. A slice that would hold more than
         `SWEEP_SLICE_BYTES` has fewer rows. Raises `FencedError`.
         """
-        with self._database.writing("sweep of the mailbox"):
+        database = self._database
+        with database.writing("sweep of the mailbox"), database.recycling_pages():
             self._store.require_term()
-            rows = fitting(self._database.rows("sweep", SWEPT, (before_ms, slice_rows)))
-            self._database.run(SWEEP, (before_ms, rows))
-            return self._database.changes()
+            rows = fitting(database.rows("sweep", SWEPT, (before_ms, slice_rows)))
+            database.run(SWEEP, (before_ms, rows))
+            return database.changes()
 
 
 def reason_of(outcome: str) -> str | None:

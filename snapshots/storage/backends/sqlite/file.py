@@ -63,7 +63,7 @@ class StorageFile:
     def sweeping(self) -> Iterator[Database]:
         """Return the context of a write for all scopes."""
         self.require_usable("sweep")
-        with self.database.writing("sweep"):
+        with self.database.writing("sweep"), self.database.recycling_pages():
             self.store.require_term()
             yield self.database
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import apsw
@@ -81,14 +81,40 @@ def test_a_slice_of_runs_is_one_transaction(store: SqliteSnapshotStore, clock: M
     assert [word for word in seen if word in WRITES] == ["begin", "delete", "commit"]
 
 
-def test_a_sweep_does_not_fill_the_cache(
-    store: SqliteSnapshotStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What it reads takes the place of other pages; afterwards the cache may grow as before."""
-    monkeypatch.setattr(limits, "SWEEP_CACHE_PAGES_MAX", 100)
+def runs_to_sweep(store: SqliteSnapshotStore, clock: ManualClock) -> Callable[[], int]:
+    """Leave 600 runs that a sweep deletes, and return what sweeps a slice of them."""
     for number in range(600):
         end(store, f"run-{number:03}", 3_000)
     clock.advance(limits.RETENTION_MS + 1)
+    return store.sweep
+
+
+def mail_to_sweep(store: SqliteSnapshotStore, clock: ManualClock) -> Callable[[], int]:
+    """The same of the mailbox."""
+    mailbox = Mailbox(store, clock=clock)
+    mailbox.settle([mailbox.put("run", "send", bytes(3_000)) for _ in range(600)], "taken")
+    return lambda: mailbox.sweep(START_MS + 1)
+
+
+def values_to_sweep(store: SqliteSnapshotStore, clock: ManualClock) -> Callable[[], int]:
+    """The same of a storage."""
+    storage, scope = open_storage(store, clock=clock), Scope(workspace="w", workflow="f")
+    for number in range(600):
+        storage.keyed.put(scope, f"key-{number}", bytes(3_000), ttl_ms=1)
+    clock.advance(1)
+    return storage.sweep
+
+
+@pytest.mark.parametrize("to_sweep", [runs_to_sweep, mail_to_sweep, values_to_sweep])
+def test_a_sweep_does_not_fill_the_cache(
+    store: SqliteSnapshotStore,
+    clock: ManualClock,
+    monkeypatch: pytest.MonkeyPatch,
+    to_sweep: Callable[[SqliteSnapshotStore, ManualClock], Callable[[], int]],
+) -> None:
+    """What it reads takes the place of other pages; afterwards the cache may grow as before."""
+    monkeypatch.setattr(limits, "SWEEP_CACHE_PAGES_MAX", 100)
+    sweep = to_sweep(store, clock)
     connection = store.database.connection
     connection.release_memory()
     size = connection.pragma("cache_size")
@@ -97,7 +123,7 @@ def test_a_sweep_does_not_fill_the_cache(
         return connection.status(apsw.SQLITE_DBSTATUS_CACHE_USED)[0]
 
     swept, most = 0, 0
-    while rows := store.sweep():
+    while rows := sweep():
         swept, most = swept + rows, max(most, held_bytes())
     assert swept == 600
     assert most < 110 * (limits.PAGE_BYTES + 300)
