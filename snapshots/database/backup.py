@@ -177,7 +177,7 @@ def _verify(source: Database, draft: str, rows: Mapping[str, int], watch: _Watch
         (f"its copy is marked {marks}, expected {expected}", marks == expected),
     ):
         if not is_right:
-            hint = "no backup was made; keep a copy of the file with its -wal, then run a check"
+            hint = "no copy was made; keep a copy of the file with its -wal, then run a check"
             raise StorageCorruptError(OPERATION, source.path, hint, detail=what)
 
 
@@ -206,7 +206,7 @@ def _destination(target: str | os.PathLike[str]) -> str:
     text = os.fspath(target)
     if text == places.MEMORY:
         hint = "name a file that does not exist yet"
-        raise StorageError(OPERATION, text, hint, detail="a backup in memory is none")
+        raise StorageError(OPERATION, text, hint, detail="a copy in memory is none")
     places.absolute(text)  # for its refusals
     folder, name = os.path.split(os.path.abspath(text))  # noqa: PTH100 - on text, as SQLite gets it
     destination = os.path.join(os.path.realpath(folder), name)  # noqa: PTH118 - the same
@@ -312,7 +312,7 @@ def _lies_at(descriptor: int, path: str) -> bool:
 def _in_progress(destination: str) -> StorageBusyError:
     hint = "wait for it to end, or name another target"
     return StorageBusyError(
-        OPERATION, destination, hint, detail="another backup is writing to this target"
+        OPERATION, destination, hint, detail="another copy is being written to this target"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import stat
 from pathlib import Path
@@ -15,7 +16,12 @@ from machines.approvals import approval
 from snapshots import Mailbox, RunNotFoundError, open_store
 from snapshots.clock import Clock
 from snapshots.database.errors import TargetExistsError
-from snapshots.errors import InvalidKeyError
+from snapshots.errors import (
+    InvalidKeyError,
+    StorageBusyError,
+    StorageError,
+    StorageUnavailableError,
+)
 from snapshots.inspection.copies.disarming import HELD_MS
 from snapshots.inspection.copies.forking import Fork, fork
 from snapshots.storage.scopes import Scope
@@ -383,6 +389,28 @@ async def test_nothing_is_written_over_or_left_behind(
         fork(world.path, "nobody", free)
     assert taken.read_bytes() == b"mine"
     assert new_files(tmp_path) == ["taken.db"]
+
+
+async def test_what_keeps_a_fork_from_being_made_names_the_fork(
+    world: World, works: Works, outside: Outside, tmp_path: Path
+) -> None:
+    """And not the copy or the creation that it is made of; what else is said stays."""
+    await begun(world, works, outside)
+    (tmp_path / "beside.db-wal").write_bytes(b"mine")
+    refused: dict[str, type[StorageError]] = {
+        "beside.db": TargetExistsError,
+        "nowhere/fork.db": StorageUnavailableError,
+        "busy.db": StorageBusyError,
+    }
+    with (tmp_path / "busy.db.unfinished-backup").open("w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        for target, kind in refused.items():
+            with pytest.raises(kind, match=r"^fork failed on") as caught:
+                fork(world.path, "all", tmp_path / target)
+            assert caught.value.operation == "fork"
+            assert "backup" not in str(caught.value).replace("unfinished-backup", "")
+    with pytest.raises(StorageError, match=r"^fork failed on ':memory:'"):
+        fork(world.path, "all", ":memory:")
 
 
 async def test_the_original_neither_waits_nor_changes(

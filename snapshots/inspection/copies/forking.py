@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -12,6 +13,7 @@ from snapshots.clock import SystemClock
 from snapshots.codec import dump, load
 from snapshots.database.errors import TargetExistsError
 from snapshots.database.places import refuse_part
+from snapshots.errors import StorageError
 from snapshots.inspection.copies.disarming import Disarmed, disarm
 from snapshots.inspection.queries.files import open_run_file
 from snapshots.inspection.reports.reading import read_report
@@ -21,6 +23,8 @@ from snapshots.opening import open_store
 from snapshots.store import backup
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from snapshots.clock import Clock
     from snapshots.inspection.queries.files import FoundRun
 
@@ -64,7 +68,8 @@ def fork(
         found = stored.find(run)
     name = found.header.run_id if run_id is None else run_id
     blob, disarmed = _disarmed(found, name, clock.now_ms())
-    made = _written(found, name, blob, Path(target), clock)
+    with _named():
+        made = _written(found, name, blob, Path(target), clock)
     return Fork(
         path=made,
         run_id=name,
@@ -80,6 +85,19 @@ def refuse_existing(target: str | os.PathLike[str]) -> None:
     if os.path.lexists(target):
         place = os.fspath(target)
         raise TargetExistsError(_OPERATION, place, place)
+
+
+@contextmanager
+def _named() -> Iterator[None]:
+    """Name the fork in what fails on the way to it, and not the step that did."""
+    try:
+        yield
+    except TargetExistsError as error:
+        raise TargetExistsError(_OPERATION, error.path, error.found) from error
+    except StorageError as error:
+        if type(error).__init__ is not StorageError.__init__:
+            raise  # it has words of its own, which no step is named in
+        raise type(error)(_OPERATION, error.path, error.hint, detail=error.detail) from error
 
 
 def _disarmed(found: FoundRun, run_id: str, now_ms: int) -> tuple[dict[str, Any], Disarmed]:

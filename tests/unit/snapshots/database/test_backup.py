@@ -409,7 +409,7 @@ def test_a_damaged_file_makes_no_backup(
             " where name = 'shapes'"
         )
         connection.commit()
-    with pytest.raises(StorageCorruptError, match="no backup was made") as raised:
+    with pytest.raises(StorageCorruptError, match="no copy was made") as raised:
         backup(path, target)
     assert raised.value.path == str(path)
     assert left(target) == []
@@ -574,7 +574,7 @@ def test_a_backup_in_progress_is_not_disturbed(store: SqliteSnapshotStore, targe
     refused: list[StorageError] = []
 
     def again(_done: int, _expected: int) -> None:
-        with pytest.raises(StorageBusyError, match="another backup") as raised:
+        with pytest.raises(StorageBusyError, match="another copy") as raised:
             backup(store.path, target)
         refused.append(raised.value)
 
