@@ -181,8 +181,8 @@ class Bench:
                 return
             if self.calls:
                 await self.complete(next(iter(self.calls)))
-            elif (due := self.tree.timers.next_due()) is not None:
-                self.clock.set(max(due, self.clock.now_ms()))
+            elif timers := self.tree.timers.items:
+                self.clock.set(max(timers[0].due, self.clock.now_ms()))
             else:
                 return
         message = f"{self.machine.name} does not come to rest"

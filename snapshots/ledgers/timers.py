@@ -48,6 +48,7 @@ class Timers:
 
     def __init__(self, moved: Callable[[str], None] = _nowhere) -> None:
         self.items: list[Timer] = []
+        """All of them, the nearest first."""
         self._moved = moved
         self._of: dict[str, list[Timer]] = {}
         """Those of each chart, in no order."""
@@ -64,10 +65,6 @@ class Timers:
     def of(self, path: str) -> list[Timer]:
         """Return the timers of one chart, the nearest first."""
         return sorted(self._of.get(path, ()), key=_turn)
-
-    def next_due(self) -> int | None:
-        """Return when the nearest timer is due, in ms, if there is one."""
-        return self.items[0].due if self.items else None
 
     def take_due(self, now_ms: int) -> Timer | None:
         """Remove the nearest timer and return it, if it is due."""

@@ -223,7 +223,7 @@ async def test_a_load_takes_a_lock_whose_time_is_over(
     given = {"market": f"market {tmp_path}", "service": "nowhere"}
     async with host(tmp_path, backend, clock, etl.Etl) as keeper:
         run = await keeper.start(etl.Etl, given)
-        await until(lambda: keeper._resident[run].tree.timers.next_due() is not None)
+        await until(lambda: keeper._resident[run].tree.timers.items != [])
         held = backend.leases.read(etl.SCOPE, given["market"])
         assert held is not None
         assert (held.holder, held.token) == (run, lock.token + 1)

@@ -169,11 +169,11 @@ class DurableRun:
     async def _advance(self, until_ms: int) -> None:
         clock = self.bench.clock
         for _ in range(ROUNDS_MAX):
-            due = self.bench.tree.timers.next_due()
-            if due is None or due > until_ms or self._root_is_finished:
+            timers = self.bench.tree.timers.items
+            if not timers or timers[0].due > until_ms or self._root_is_finished:
                 clock.set(max(clock.now_ms(), until_ms))
                 return
-            clock.set(max(clock.now_ms(), due))
+            clock.set(max(clock.now_ms(), timers[0].due))
             await self._guarded(self.bench.rest)
         message = f"{self.subject.name} sets timers without end"
         raise AssertionError(message)

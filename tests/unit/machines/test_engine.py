@@ -317,7 +317,7 @@ def test_the_timers_of_a_chart_that_ended_are_gone() -> None:
     chart.send("ring")
     chart.send("ring", delay=500)
     chart.send("end")
-    assert chart._engine.node.tree.timers.next_due() is None
+    assert chart._engine.node.tree.timers.items == []
     clock.advance(500)
     chart.send("nothing")
     assert chart.is_terminated
