@@ -7,7 +7,6 @@ another run, once. Each of them is a process of his own, which may be killed wit
 
 from __future__ import annotations
 
-import random
 import time
 from collections import Counter
 from dataclasses import dataclass
@@ -17,12 +16,11 @@ from machines.charts.triage import SCOPE
 from machines.demo.limits import REPEAT_S
 from machines.demo.moments import occasions
 from machines.demo.outside.decider import BEFORE, DECIDED, LATE, UNKNOWN
-from machines.demo.processes import Errand
+from machines.demo.people import People
 from machines.demo.results import INVENTED, LOST, REFUSED, STUCK, TWISTED, UNANNOUNCED, effects
-from machines.demo.scenario import Bystanders, Claim, Field, Scenario
+from machines.demo.scenario import Claim, Field, Scenario
 from machines.demo.scenarios.triage import MACHINE, habits
 from machines.host.openings import run_after
-from snapshots.codec import load
 from snapshots.opening import open_storage
 from snapshots.storage.approvals import Approvals
 from snapshots.storage.state import StateStore
@@ -32,11 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from machines.demo.scenario import Case
-    from machines.demo.witness import Row
 
-PERSON: Final = "tools.scenarios.person"
-WORDS_CHARS_MAX: Final = 200
-INTERRUPTED_SHARE: Final = 0.3
 EARLY_TTL_MS: Final = 600_000
 EARLY_EVERY: Final = 3
 """Every so many tickets, one is decided before it waits."""
@@ -71,25 +65,23 @@ def number_of(run: str) -> str:
     return run.removeprefix(f"{MACHINE}-")
 
 
-class People(Bystanders):
+class Deciders(People[Saying, str]):
     """Everybody who decides something, each in a process of his own."""
+
+    module = "tools.scenarios.person"
+    result = "outcome"
+    too_early = UNKNOWN
+    """It does not wait yet, or is announced a moment later."""
 
     def __init__(self, field: Field) -> None:
         super().__init__(field)
-        self.interrupted = 0
-        """How many of them were killed."""
-        self.told: dict[Saying, str] = {}
-        """What came of each saying."""
-        self._dice = random.Random("people")
         self._begun: set[tuple[str, str]] = set()
-        self._errands: dict[Saying, Errand] = {}
-        self._again: list[tuple[float, Saying]] = []
         self._looked_s = 0.0
 
     @property
     def is_idle(self) -> bool:
         """Whether everything was decided, and the host has done what follows."""
-        if self._errands or self._again or len(self._begun) < 2 * len(self.field.outsiders.plan):
+        if not super().is_idle or len(self._begun) < 2 * len(self.field.outsiders.plan):
             return False
         if any(run not in self.field.outsiders.ended for run in followers(self.told)):
             return False
@@ -102,7 +94,7 @@ class People(Bystanders):
 
     def act(self) -> None:
         """Have people say what is due, and hear what came of it."""
-        outsiders, now_s = self.field.outsiders, time.monotonic()
+        outsiders = self.field.outsiders
         for number, planned in enumerate(outsiders.plan):
             run, is_early = planned.run, number % EARLY_EVERY == 0
             is_due = outsiders.gates(run) or run in outsiders.ended
@@ -112,11 +104,11 @@ class People(Bystanders):
                 self._begin(run, TICKET, self._about_ticket(run, is_early=is_early))
             if run in outsiders.ended:
                 self._begin(run, VERDICT, self._about_answer(run, is_bad=number % 2 == 0))
-        for due in [due for due in self._again if due[0] <= now_s]:
-            self._again.remove(due)
-            self._say(due[1])
-        for who in [who for who, errand in self._errands.items() if errand.poll() is not None]:
-            self._hear(who, self._errands.pop(who))
+        self.hear()
+
+    def arguments(self, saying: Saying) -> tuple[str, ...]:
+        """Return what the person's process is started with."""
+        return saying.arguments(str(self.field.file))
 
     def _about_ticket(self, run: str, *, is_early: bool) -> list[Saying]:
         return [
@@ -134,39 +126,8 @@ class People(Bystanders):
     def _begin(self, run: str, matter: str, sayings: list[Saying]) -> None:
         if (run, matter) not in self._begun:
             self._begun.add((run, matter))
-            for saying in self._dice.sample(sayings, len(sayings)):
-                self._say(saying)
-
-    def _say(self, saying: Saying) -> None:
-        self._errands[saying] = Errand(saying.arguments(str(self.field.file)), PERSON)
-
-    def _hear(self, saying: Saying, errand: Errand) -> None:
-        code, (output, complaint) = errand.poll(), errand.said()
-        errand.close()
-        if code != 0:
-            words = complaint.decode("utf-8", "replace").strip()[-WORDS_CHARS_MAX:]
-            self.field.outsiders.refused.append(f"{saying}: code {code}, {words}")
-            return
-        outcome = load(output)["outcome"]
-        if outcome == UNKNOWN:
-            # It does not wait yet, or is announced a moment later.
-            self._again.append((time.monotonic() + REPEAT_S, saying))
-            return
-        self.told[saying] = outcome
-
-    def see_kill(self, rows: dict[str, Row]) -> None:
-        """Interrupt some of them; they say it again."""
-        del rows
-        for saying in list(self._errands):
-            if self._dice.random() < INTERRUPTED_SHARE:
-                self._errands.pop(saying).close()
-                self.interrupted += 1
-                self._say(saying)
-
-    def close(self) -> None:
-        """End those who are still at it."""
-        for errand in self._errands.values():
-            errand.close()
+            for saying in self.dice.sample(sayings, len(sayings)):
+                self.say(saying)
 
 
 def approvals_of(backend: Any) -> Approvals:
@@ -185,7 +146,7 @@ def followers(told: dict[Saying, str]) -> list[str]:
 
 def told(case: Case) -> dict[Saying, str]:
     """Return what everybody was told."""
-    assert isinstance(case.bystanders, People)
+    assert isinstance(case.bystanders, Deciders)
     return case.bystanders.told
 
 
@@ -256,7 +217,7 @@ def _taken_wrongly(case: Case) -> Iterator[str]:
 
 def notes(case: Case) -> list[str]:
     """Return how it went."""
-    assert isinstance(case.bystanders, People)
+    assert isinstance(case.bystanders, Deciders)
     outcomes = Counter(told(case).values())
     listed = ", ".join(f"{n} {outcome}" for outcome, n in sorted(outcomes.items()))
     early = sum(saying.is_early and outcome in COUNTS for saying, outcome in told(case).items())
@@ -289,5 +250,5 @@ APPROVALS: Final = Scenario(
     control=FOLLOWED,
     deeds=effects,
     notes=notes,
-    bystanders=People,
+    bystanders=Deciders,
 )

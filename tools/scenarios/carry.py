@@ -6,16 +6,14 @@ finds it and adds nothing a second time; whoever is overtaken begins with what i
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from machines.demo.moments import occasions
 from machines.demo.outsiders import starting
-from machines.demo.processes import Errand
+from machines.demo.people import People
 from machines.demo.results import INVENTED, LOST, REFUSED, STUCK, TWISTED, UNANNOUNCED, effects
-from machines.demo.scenario import Bystanders, Claim, Field, Scenario
-from snapshots.codec import load
+from machines.demo.scenario import Claim, Field, Scenario
 from snapshots.opening import open_storage
 from snapshots.storage.carry import CarryState
 from tools.scenarios.depositor import REFERENCE
@@ -25,63 +23,41 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from machines.demo.scenario import Case
-    from machines.demo.witness import Row
     from tools.scenarios.tally import Listed
 
-DEPOSITOR: Final = "tools.scenarios.depositor"
-WORDS_CHARS_MAX: Final = 200
-INTERRUPTED_SHARE: Final = 0.5
-"""The share of people who die together with the orchestrator, and come again."""
 
+class Depositors(People[str, int]):
+    """One for each run, who adds an entry of his own while the runs add theirs.
 
-class Depositors(Bystanders):
-    """One for each run, who adds an entry of his own while the runs add theirs."""
+    What each is told is the revision that his entry made.
+    """
+
+    module = "tools.scenarios.depositor"
+    result = "revision"
+    interrupted_share = 0.5
 
     def __init__(self, field: Field) -> None:
         super().__init__(field)
-        self.interrupted = 0
-        """How many of them were killed."""
-        self.told: dict[str, int] = {}
-        """The revision that each was told, by name."""
-        self._dice = random.Random("depositors")
-        self._errands: dict[str, Errand] = {}
+        self._begun: set[str] = set()
 
     @property
     def is_idle(self) -> bool:
-        """Whether everybody was told his revision."""
-        return len(self.told) == len(self.field.outsiders.plan)
+        """Whether everybody has come, and was told his revision."""
+        return super().is_idle and len(self._begun) == len(self.field.outsiders.plan)
 
     def act(self) -> None:
         """Begin to add what is due, and hear what came of it."""
         outsiders = self.field.outsiders
         for planned in outsiders.plan:
             name = f"by-hand-{planned.run}"
-            is_new = name not in self.told and name not in self._errands
-            if is_new and planned.gates_at <= outsiders.share:
-                self._errands[name] = Errand((str(self.field.file), name), DEPOSITOR)
-        for name in [name for name, errand in self._errands.items() if errand.poll() is not None]:
-            self._hear(name, self._errands.pop(name))
+            if name not in self._begun and planned.gates_at <= outsiders.share:
+                self._begun.add(name)
+                self.say(name)
+        self.hear()
 
-    def _hear(self, name: str, errand: Errand) -> None:
-        code, (output, complaint) = errand.poll(), errand.said()
-        errand.close()
-        self.told[name] = load(output)["revision"] if code == 0 else 0
-        if code != 0:
-            words = complaint.decode("utf-8", "replace").strip()[-WORDS_CHARS_MAX:]
-            self.field.outsiders.refused.append(f"{name}: code {code}, {words}")
-
-    def see_kill(self, rows: dict[str, Row]) -> None:
-        """Interrupt some of them; they come again."""
-        del rows
-        for name in list(self._errands):
-            if self._dice.random() < INTERRUPTED_SHARE:
-                self._errands.pop(name).close()
-                self.interrupted += 1
-
-    def close(self) -> None:
-        """End those that are still at it."""
-        for errand in self._errands.values():
-            errand.close()
+    def arguments(self, saying: str) -> tuple[str, ...]:
+        """Return what the process of a name is started with."""
+        return str(self.field.file), saying
 
 
 def found(case: Case) -> tuple[Listed, int]:

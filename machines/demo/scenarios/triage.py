@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import random
-import time
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
 from machines.charts.triage import SCOPE
-from machines.demo.limits import REPEAT_S
 from machines.demo.moments import occasions
 from machines.demo.outside.decider import BEFORE, DECIDED, LATE, UNKNOWN
 from machines.demo.outsiders import Wish
-from machines.demo.processes import Errand
+from machines.demo.people import People
 from machines.demo.results import INVENTED, LOST, REFUSED, STUCK, TWISTED, UNANNOUNCED, effects
-from machines.demo.scenario import Bystanders, Claim, Field, Scenario
-from snapshots.codec import load
+from machines.demo.scenario import Claim, Field, Scenario
 from snapshots.opening import open_storage
 from snapshots.storage.approvals import Approvals
 from snapshots.storage.state import StateStore
@@ -25,12 +21,8 @@ if TYPE_CHECKING:
 
     from machines.demo.outsiders import Outsiders, PlannedRun
     from machines.demo.scenario import Case
-    from machines.demo.witness import Row
 
-DECIDER: Final = "machines.demo.outside.decider"
 PEOPLE: Final = ("ann", "bob")
-INTERRUPTED_SHARE: Final = 0.3
-"""The share of deciding processes that die together with the orchestrator, and begin again."""
 MACHINE: Final = "mail"
 """What the machine is hosted as: a run is named after its mail."""
 
@@ -50,78 +42,42 @@ def ticket_of(run: str) -> str:
     return f"ticket-{run.removeprefix(f'{MACHINE}-')}"
 
 
-class People(Bystanders):
-    """Two people for each ticket, who see it wait and decide; whoever is second is told so."""
+class Deciders(People[tuple[str, str], str]):
+    """Two people for each ticket, who see it wait and decide; whoever is second is told so.
+
+    What they say is the run and who it is that decides.
+    """
+
+    module = "machines.demo.outside.decider"
+    result = "outcome"
+    too_early = UNKNOWN
+    """The gate is on disk, and is announced a moment later."""
 
     def __init__(self, field: Field) -> None:
         super().__init__(field)
-        self.interrupted = 0
-        """How many deciding processes were killed."""
-        self.told: dict[tuple[str, str], str] = {}
-        """What came of it, by run and person."""
-        self._dice = random.Random("people")  # noqa: S311 - it guards nothing
         self._begun: set[str] = set()
-        self._errands: dict[tuple[str, str], Errand] = {}
-        self._again: list[tuple[float, tuple[str, str]]] = []
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether everybody was told."""
-        return not (self._errands or self._again)
 
     def act(self) -> None:
         """Begin to decide tickets that wait, and hear what came of others."""
-        outsiders, now_s = self.field.outsiders, time.monotonic()
+        outsiders = self.field.outsiders
         for planned in outsiders.plan:
             run = planned.run
             is_time = planned.gates_at <= outsiders.share and outsiders.gates(run)
             if is_time and run not in self._begun:
                 self._begun.add(run)
-                for by in self._dice.sample(PEOPLE, len(PEOPLE)):
-                    self._decide((run, by))
-        for due in [due for due in self._again if due[0] <= now_s]:
-            self._again.remove(due)
-            self._decide(due[1])
-        for who in [who for who, errand in self._errands.items() if errand.poll() is not None]:
-            self._hear(who, self._errands.pop(who))
+                for by in self.dice.sample(PEOPLE, len(PEOPLE)):
+                    self.say((run, by))
+        self.hear()
 
-    def _decide(self, who: tuple[str, str]) -> None:
-        run, by = who
-        given = (str(self.field.file), ticket_of(run), "approve", by)
-        self._errands[who] = Errand(given, DECIDER)
-
-    def _hear(self, who: tuple[str, str], errand: Errand) -> None:
-        code, (output, complaint) = errand.poll(), errand.said()
-        errand.close()
-        if code != 0:
-            words = complaint.decode("utf-8", "replace").strip()
-            self.field.outsiders.refused.append(f"decision about {who[0]}: code {code}, {words}")
-            return
-        outcome = load(output)["outcome"]
-        if outcome == UNKNOWN:
-            # The gate is on disk, and is announced a moment later.
-            self._again.append((time.monotonic() + REPEAT_S, who))
-            return
-        self.told[who] = outcome
-
-    def see_kill(self, rows: dict[str, Row]) -> None:
-        """Interrupt some who decide; they decide again."""
-        del rows
-        for who in list(self._errands):
-            if self._dice.random() < INTERRUPTED_SHARE:
-                self._errands.pop(who).close()
-                self.interrupted += 1
-                self._decide(who)
-
-    def close(self) -> None:
-        """End the processes that still decide."""
-        for errand in self._errands.values():
-            errand.close()
+    def arguments(self, saying: tuple[str, str]) -> tuple[str, ...]:
+        """Return what the person's process is started with."""
+        run, by = saying
+        return str(self.field.file), ticket_of(run), "approve", by
 
 
 def told(case: Case) -> dict[tuple[str, str], str]:
     """Return what each person was told, by run and name."""
-    assert isinstance(case.bystanders, People)
+    assert isinstance(case.bystanders, Deciders)
     return case.bystanders.told
 
 
@@ -170,7 +126,7 @@ def _unsettled(case: Case) -> Iterator[str]:
 
 def notes(case: Case) -> list[str]:
     """Return how the races ended."""
-    assert isinstance(case.bystanders, People)
+    assert isinstance(case.bystanders, Deciders)
     outcomes = list(told(case).values())
     late = outcomes.count(LATE)
     return [
@@ -196,5 +152,5 @@ TRIAGE: Final = Scenario(
     control=ANSWERED,
     deeds=effects,
     notes=notes,
-    bystanders=People,
+    bystanders=Deciders,
 )
