@@ -33,6 +33,7 @@ from machines.run.inbox import sender
 from machines.run.run import Run
 from machines.run.telling import SILENCE
 from machines.run.worker import Halt
+from machines.run.writing import save_timers
 from machines.telemetry import Dispatcher
 from snapshots.clock import SystemClock
 from snapshots.errors import RunNotFoundError
@@ -122,6 +123,8 @@ class InlineWorker:
             raise HostStoppedError(run.store.path, "the block of this open_run was left")
         if run.tree.pumping:
             return
+        if run.tree.unsaved:
+            save_timers(run)
         if not run.tree.is_sync:
             raise NeedsLoopError(run.machine.name, "has coroutine callbacks")
         if run.goes_on:

@@ -66,6 +66,7 @@ class Loose:
 
         Where no loop runs, whoever sends to such a chart runs it, as under the library's engine.
         """
+        self.tree.unsaved.clear()
         if self.tree.is_sync:
             with self._lock:
                 if not self.tree.pumping:

@@ -68,6 +68,8 @@ class Tree:
         """Charts that moved since the tree was saved last, and some that are its charts no more."""
         self.busy: set[Node] = set()
         """Charts that did not only wait when they were encoded last."""
+        self.unsaved: list[Callable[[], object]] = []
+        """Take back what was done to the timers between two macrosteps, until a save holds it."""
         self.resting: list[Callable[[], object]] = []
         """Called once the tree is at rest."""
 

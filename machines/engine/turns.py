@@ -127,6 +127,14 @@ class DurableEngine:
         if not inside:
             self._ask(trigger_data)
         tree.accept(self.node, trigger_data, inside=inside)
+        if trigger_data.event is not None and trigger_data.event.delay:
+            self._note_timers(partial(tree.timers.drop, tree.seq))
+
+    def _note_timers(self, undo: Callable[[], object]) -> None:
+        """Have what was done to the timers saved, where no boundary follows that would save it."""
+        tree = self.tree
+        if not (tree.running or tree.turn or self.node.finished):
+            tree.unsaved.append(undo)
 
     def _ask(self, trigger_data: TriggerData) -> None:
         if trigger_data.future is None:
@@ -190,7 +198,11 @@ class DurableEngine:
     def cancel_event(self, send_id: str) -> None:
         """Drop the events sent with this id, queued or waiting for their time."""
         self.external_queue.cancel(send_id)
-        self.tree.timers.cancel(self.node.path, send_id)
+        timers = self.tree.timers
+        for timer in timers.cancel(self.node.path, send_id):
+            self._note_timers(partial(timers.add, timer))
+        if self.tree.unsaved:
+            self.tree.keeper.wake()
 
     # -- the turn -------------------------------------------------------------------------------
 

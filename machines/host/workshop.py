@@ -14,6 +14,7 @@ from machines.limits import ENDING_S, PLAIN_THREADS_MAX, THREADS_MAX
 from machines.run.calls import perform
 from machines.run.rollback import interrupted, put_back
 from machines.run.worker import Halt
+from machines.run.writing import save_timers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -166,6 +167,8 @@ class Workshop:
         """Run a tree: here and now if no chart awaits anything, else in a task of its own."""
         if run.tree.pumping or self._closed:
             return
+        if run.tree.unsaved and run.goes_on:
+            save_timers(run)
         if run.told.each:
             run.told.begins(run)
         if run.tree.is_sync:

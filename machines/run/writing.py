@@ -31,6 +31,22 @@ def lent(run: Run) -> OpenTransactionError | None:
     return None
 
 
+def save_timers(run: Run) -> None:
+    """Save a run whose timers were set or cancelled between two macrosteps; see `Tree.unsaved`.
+
+    What cannot be saved is taken back: raises what the save does.
+    """
+    undo, run.tree.unsaved = run.tree.unsaved, []
+    try:
+        run.write()
+    except BaseException as error:
+        for back in reversed(undo):
+            back()
+        if isinstance(error, UNSAVED):
+            run.worker.stalled(run, error)
+        raise
+
+
 class Pen:
     """Writes what the books of a run change; see `machines.books`."""
 

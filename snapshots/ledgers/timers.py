@@ -84,9 +84,12 @@ class Timers:
             self._moved(timer.path)
         self.items.sort(key=_turn)
 
-    def cancel(self, path: str, send_id: str) -> None:
-        """Drop the delayed events that a chart sent with this id."""
-        self._keep(lambda t: t.path != path or t.send_id != send_id or t.invoke is not None)
+    def cancel(self, path: str, send_id: str) -> list[Timer]:
+        """Drop the delayed events that a chart sent with this id; return them."""
+        sent = [t for t in self._of.get(path, ()) if t.send_id == send_id and t.invoke is None]
+        numbers = {t.seq for t in sent}
+        self._keep(lambda t: t.seq not in numbers)
+        return sent
 
     def drop(self, seq: int) -> None:
         """Drop the timer of this number."""
