@@ -30,6 +30,7 @@ from machines.recovery.decision import ask, decide, drifted
 from machines.recovery.migrating import migrate
 from machines.run.calls import perform
 from machines.run.inbox import sender
+from machines.run.rollback import put_back
 from machines.run.run import Run
 from machines.run.telling import SILENCE
 from machines.run.worker import Halt
@@ -137,10 +138,25 @@ class InlineWorker:
     def _drive(self, run: Run) -> None:
         if self.told.each:
             self.told.begins(run)
-        with suppress(Halt):
-            drive(run.tree)
+        try:
+            with suppress(Halt):
+                drive(run.tree)
+        except BaseException as error:
+            if not isinstance(error, Exception):
+                self._interrupted(run)
+            raise
         if not run.tree.is_sync and run.goes_on:
             raise NeedsLoopError(run.machine.name, "invokes a chart with coroutine callbacks")
+
+    def _interrupted(self, run: Run) -> None:
+        """Put a run back to its last save: who stops the interrupt must not find half a macrostep.
+
+        The event that was being run did not happen; what is queued behind it waits.
+        """
+        if run.header is not None and run.goes_on:
+            turn = run.tree.turn
+            with suppress(Halt):
+                put_back(run, turn[0].engine.current if turn else None)
 
     def _work(self, run: Run) -> None:
         self._working = True

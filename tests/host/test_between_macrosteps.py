@@ -1,7 +1,4 @@
-"""What is done to a chart between two macrosteps: its timers are saved, and interrupts leave none.
-
-No macrostep follows that would be saved, and so it is saved by itself.
-"""
+"""What is done to a chart between two macrosteps is saved by itself: its timers."""
 
 from __future__ import annotations
 

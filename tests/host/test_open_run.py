@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -83,6 +84,83 @@ def test_a_raise_puts_the_chart_back_in_place(world: World, store: SnapshotStore
         assert chart.model.notes == ["a"]
         chart.send("finish")
     assert world.status("a") == "done"
+
+
+@pytest.mark.parametrize("place", ["before", "on_exit", "on", "on_enter", "after"])
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, asyncio.CancelledError])
+def test_an_interrupt_puts_the_chart_back_in_place(
+    world: World, store: SnapshotStore, kind: type[BaseException], place: str
+) -> None:
+    """Who stops it goes on from the last save: nothing of the macrostep is there or is saved."""
+
+    def interrupt(where: str, model: Any, cut: str | None) -> None:
+        model.places = [*getattr(model, "places", []), where]
+        if where == cut:
+            raise kind
+
+    class Cut(StateChart):
+        idle = State(initial=True)
+        busy = State()
+        go = idle.to(busy)
+        back = busy.to(idle)
+
+        def before_go(self, model: Any, cut: str | None = None) -> None:
+            interrupt("before", model, cut)
+
+        def on_exit_idle(self, model: Any, cut: str | None = None) -> None:
+            interrupt("on_exit", model, cut)
+
+        def on_go(self, model: Any, cut: str | None = None) -> None:
+            self.send("back")
+            interrupt("on", model, cut)
+
+        def on_enter_busy(self, model: Any, cut: str | None = None) -> None:
+            interrupt("on_enter", model, cut)
+
+        def after_go(self, model: Any, cut: str | None = None) -> None:
+            interrupt("after", model, cut)
+
+    with open_run(store, Cut, "a", clock=world.clock) as chart:
+        before = world.stored("a")
+        with pytest.raises(kind):
+            chart.send("go", cut=place)
+        assert chart.idle.is_active
+        assert not hasattr(chart.model, "places")
+        assert world.stored("a") == before
+        chart.send("go")
+        assert chart.idle.is_active
+        assert chart.model.places == ["before", "on_exit", "on", "on_enter", "after"]
+    assert world.saves("a") == 3
+
+
+def test_an_interrupt_behind_a_save_leaves_what_is_queued(
+    world: World, store: SnapshotStore
+) -> None:
+    """The macrostep that was saved stays, and the interrupted one runs with the next event."""
+    cuts = [True]
+
+    class Two(StateChart):
+        idle = State(initial=True)
+        go = idle.to.itself(on="send_more")
+        more = idle.to.itself(on="cut")
+
+        def send_more(self) -> None:
+            self.send("more")
+
+        def cut(self, model: Any) -> None:
+            model.times = getattr(model, "times", 0) + 1
+            if cuts.pop():
+                raise KeyboardInterrupt
+
+    with open_run(store, Two, "a", clock=world.clock) as chart:
+        with pytest.raises(KeyboardInterrupt):
+            chart.send("go")
+        assert world.saves("a") == 2
+        cuts[:] = [False]
+        chart.send("unheard-of")
+        assert chart.model.times == 1
+        assert world.saves("a") >= 3
+        assert world.blob("a")["root"]["context"] == {"times": 1}
 
 
 def test_of_two_at_once_the_second_gets_a_conflict(world: World, store: SnapshotStore) -> None:
