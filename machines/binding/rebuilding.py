@@ -146,6 +146,7 @@ def _grow_chart(node: Node, machine: Machine, value: Value) -> None:
     model = grow_model(machine, value)
     if takes_model(node.cls):
         construct(node, attributes=attributes, model=model, **arguments)
+        _fill(model, value)  # the constructor, or a listener's `setup`, may have set them anew
         return
     chart = construct(node, attributes=attributes, **arguments)
     for key, part in fields_of(model, chart.state_field).items():
@@ -154,17 +155,18 @@ def _grow_chart(node: Node, machine: Machine, value: Value) -> None:
 
 def grow_model(machine: Machine, value: Value) -> Any:
     """Return a model with the fields that a snapshot holds, without running its constructor."""
-    fields: Mapping[str, Any] = value.get("context", {})
     name = value.get("model")
-    if name is None:
-        model: Any = Model()
-        vars(model).update(fields)
-        return model
-    cls: Any = machine.class_of(name)
-    model = cls.__new__(cls)
+    cls: Any = Model if name is None else machine.class_of(name)
+    model: object = cls() if name is None else cls.__new__(cls)
+    _fill(model, value)
+    return model
+
+
+def _fill(model: object, value: Value) -> None:
+    """Give a model the fields that a snapshot holds."""
+    fields: Mapping[str, Any] = value.get("context", {})
     for key, part in fields.items():
         object.__setattr__(model, key, part)
-    return model
 
 
 def _check_engine(node: Node, machine: Machine, value: Value) -> None:

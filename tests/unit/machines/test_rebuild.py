@@ -467,6 +467,41 @@ def test_listeners_of_a_class_are_made_anew() -> None:
     assert Watcher.told == ["set up for us", "saw b"]
 
 
+class Counter:
+    """A listener that begins its count on the model when it is set up."""
+
+    def setup(self, machine: StateChart[Any]) -> None:
+        machine.model.heard = 0
+
+    def on_enter_state(self, model: Any) -> None:
+        model.heard += 1
+
+
+class Counted(StateChart):
+    """Its constructor begins a count on the model, too, behind the library's."""
+
+    listeners = [Counter]
+    a = State(initial=True)
+    go = a.to.itself(on="count")
+
+    def __init__(self, model: Any = None, **kwargs: Any) -> None:
+        super().__init__(model, **kwargs)
+        self.model.counted = 0
+
+    def count(self, model: Any) -> None:
+        model.counted += 1
+
+
+def test_what_making_a_chart_sets_on_its_model_gives_way_to_what_was_saved() -> None:
+    """Constructor and `setup` run again, and the model is as it was before them."""
+    chart = start(Counted)
+    chart.send("go")
+    rebuilt = again(again(chart))
+    assert (rebuilt.model.heard, rebuilt.model.counted) == (2, 1)
+    rebuilt.send("go")
+    assert (rebuilt.model.heard, rebuilt.model.counted) == (3, 2)
+
+
 def test_listeners_of_one_chart_are_not_in_its_snapshot() -> None:
     """Who listened to a chart from outside is asked to listen again."""
     seen: list[str] = []
