@@ -12,6 +12,7 @@ from machines.definition import Machine, takes_model
 from machines.engine.engines import construct
 from machines.engine.invocations import numbered_under
 from machines.engine.nodes import Node
+from machines.engine.queues import apart
 from machines.engine.shared_state import Shared
 from machines.limits import CHARTS_DEPTH_MAX
 from snapshots.errors import LimitError
@@ -38,10 +39,13 @@ def new_node(
 
 
 def plant(tree: Tree, machine: Machine, given: Mapping[str, Any]) -> Node:
-    """Make the root chart of a new run; its initial state is entered in its first turn."""
-    model = machine.make_model(given)
+    """Make the root chart of a new run; its initial state is entered in its first turn.
+
+    It gets copies of its input, as after a restart: what the caller holds is not its model's.
+    """
+    model = machine.make_model(apart(dict(given)))
     node = new_node(tree, machine.chart)
-    node.init = machine.constructor_arguments(given)
+    node.init = apart(machine.constructor_arguments(given))
     tree.root = node
     give_model(node, model, attributes={})
     return node
@@ -49,10 +53,11 @@ def plant(tree: Tree, machine: Machine, given: Mapping[str, Any]) -> Node:
 
 def give_model(node: Node, model: object | None, *, attributes: dict[str, Any]) -> None:
     """Construct the node's chart around a model, however its constructor takes one."""
+    arguments = apart(node.init)  # what the chart does to them is no part of how it was begun
     if takes_model(node.cls):
-        construct(node, attributes=attributes, model=model, **node.init)
+        construct(node, attributes=attributes, model=model, **arguments)
         return
-    chart = construct(node, attributes=attributes, **node.init)
+    chart = construct(node, attributes=attributes, **arguments)
     for key, part in ({} if model is None else fields_of(model, chart.state_field)).items():
         setattr(chart.model, key, part)
 

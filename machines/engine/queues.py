@@ -103,9 +103,10 @@ class ExternalQueue:
 
 
 def apart(value: T) -> T:
-    """Return a copy of what one chart gives another: after a restart they share no object either.
+    """Return a copy of what a chart is given by another, or by who starts it.
 
-    What cannot be copied, an exception say, is given as it is.
+    After a restart they share no object either. What cannot be copied, an exception say, is given
+    as it is.
     """
     if isinstance(value, BaseException):
         return value

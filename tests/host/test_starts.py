@@ -245,6 +245,39 @@ async def test_a_failure_state_makes_the_run_failed(world: World) -> None:
     assert world.status(run) == "failed"
 
 
+class Collects(StateChart):
+    """Adds to what it was given."""
+
+    empty = State(initial=True)
+    filled = State()
+    add = empty.to(filled, on="collect") | filled.to(empty)
+
+    def __init__(self, model: Any = None, *, limits: list[int] | None = None) -> None:
+        self.limits = [0] if limits is None else limits
+        super().__init__(model)
+
+    def on_enter_empty(self, model: Any) -> None:
+        model.lines.append("entered")
+        self.limits.append(2)
+
+    def collect(self, model: Any) -> None:
+        model.lines.append("added")
+
+
+async def test_an_input_is_the_callers_and_its_copy_the_charts(world: World) -> None:
+    """Neither sees what the other does to it later, and the row keeps what was given."""
+    given = {"lines": ["given"], "limits": [1]}
+    async with world.host(Collects) as host:
+        run = await host.start(Collects, given)
+        assert given == {"lines": ["given"], "limits": [1]}
+        assert world.blob(run)["input"] == given
+        given["lines"].append("by the caller")
+        await host.send(run, "add")
+        root = world.blob(run)["root"]
+        assert root["context"]["lines"] == ["given", "entered", "added"]
+        assert (root["init"], root["attributes"]) == ({"limits": [1]}, {"limits": [1, 2]})
+
+
 async def test_a_context_class_gets_the_input(world: World) -> None:
     """The input makes the model, and the model is what callbacks see."""
     machine = Machine(Door, name="orders", context=Order)
