@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import deque
+from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from machines.engine.tree import Tree, drive
 from machines.errors import NeedsLoopError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from machines.engine.nodes import Call, Node
     from machines.engine.queues import Queued
@@ -27,6 +30,8 @@ class Loose:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
+        self._posted: deque[Callable[[], object]] = deque()
+        self._calling = False
         self._calls: dict[tuple[str, str], Call] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -68,7 +73,7 @@ class Loose:
         """
         self.tree.unsaved.clear()
         if self.tree.is_sync:
-            with self._lock:
+            with self._held():
                 if not self.tree.pumping:
                     self.tree.thread = threading.get_ident()
                     drive(self.tree)
@@ -85,7 +90,7 @@ class Loose:
 
         Raises NeedsLoopError for one that waits for something.
         """
-        with self._lock:
+        with self._held():
             while self.tree.turn and not self.tree.pumping:
                 pump = self.tree.pump()
                 try:
@@ -130,7 +135,13 @@ class Loose:
             event, kwargs = f"done.invoke.{call.invoke}", {"data": call.work()}
         except Exception as error:  # noqa: BLE001 - the chart is told, as error.execution
             event, kwargs = "error.execution", {"error": error}
-        self.post(lambda: self.tree.finish(call.path, call.invoke, event, kwargs))
+        finish = partial(self.tree.finish, call.path, call.invoke, event, kwargs)
+        if self._loop is not None and self._loop.is_running():
+            self._loop.call_soon_threadsafe(finish)
+            return
+        # It waits for its turn, or one thread would run a state that is entered again for ever.
+        with self._held():
+            self._call(finish)
 
     def stop(self, path: str, invoke: str) -> None:
         """Tell the work that nobody waits for it."""
@@ -139,10 +150,39 @@ class Loose:
             call.on_cancel()
 
     def post(self, function: Callable[[], object]) -> None:
-        """Call the function when no other thread runs the tree: there, or here where none does."""
+        """Call the function on the tree's loop, else here, or in the thread that runs the tree."""
         if self._loop is not None and self._loop.is_running():
             self._loop.call_soon_threadsafe(function)
             return
-        with self._lock:
-            self.tree.thread = threading.get_ident()
+        self._posted.append(function)
+        self._call_posted()
+
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        """Keep other threads off the tree, and do then what they posted meanwhile."""
+        try:
+            with self._lock:
+                yield
+        finally:
+            self._call_posted()
+
+    def _call_posted(self) -> None:
+        """Call what was posted, unless another thread runs the tree: that one will, behind it.
+
+        Nobody waits for that thread: a callback that runs there may be waiting for this one.
+        """
+        while self._posted and self._lock.acquire(blocking=False):
+            try:
+                if self._calling or self.tree.pumping:
+                    return  # this very thread goes on with them, further up
+                if self._posted:
+                    self._call(self._posted.popleft())
+            finally:
+                self._lock.release()
+
+    def _call(self, function: Callable[[], object]) -> None:
+        self._calling, self.tree.thread = True, threading.get_ident()
+        try:
             function()
+        finally:
+            self._calling = False

@@ -509,6 +509,33 @@ def test_a_sender_in_another_thread_gets_its_result() -> None:
     assert chart.model.total == 10
 
 
+def test_a_callback_may_wait_for_a_thread_that_sends_to_its_chart() -> None:
+    """That one's event is taken behind the macrostep, by the thread that runs the chart."""
+    results: list[Any] = []
+
+    class Waits(StateChart):
+        idle = State(initial=True)
+        busy = State()
+        ready = State(final=True)
+        go = idle.to(busy)
+        more = busy.to(ready)
+
+        def on_go(self, model: Any) -> None:
+            thread = threading.Thread(target=lambda: results.append(self.send("more", by=7)))
+            thread.daemon = True
+            thread.start()
+            thread.join(timeout=10)
+            model.waited_in_vain = thread.is_alive()
+
+        def on_more(self, model: Any, by: int) -> None:
+            model.by = by
+
+    chart = start(Waits)
+    chart.send("go")
+    assert not chart.model.waited_in_vain
+    assert (chart.model.by, chart.is_terminated, results) == (7, True, [None])
+
+
 def test_a_sender_in_another_thread_gets_its_error() -> None:
     """An event that is not allowed is refused in the thread that sent it."""
     chart = start(charts.Flat)
@@ -702,7 +729,8 @@ def test_work_may_send_events_to_its_chart() -> None:
     go_on = threading.Event()
 
     def talk(ctx: Any) -> str:
-        ctx.send("ping")
+        if ctx.invokeid == "here.1":  # the event enters its state again, which invokes it again
+            ctx.send("ping")
         go_on.wait(10)
         return "said"
 
