@@ -81,9 +81,35 @@ class Loose:
                 self.wake()
         elif self.has_loop and not self.tree.pumping:
             self._loop = asyncio.get_running_loop()
-            self._task(self.tree.at_rest())
+            self._task(self._rest())
         elif self.tree.root is not None and not self.tree.root.engine.is_async:
             self._run_without_a_loop()
+
+    async def _rest(self) -> None:
+        try:
+            await self.tree.at_rest()
+        except asyncio.CancelledError:
+            self._interrupted()
+            raise
+
+    def _interrupted(self) -> None:
+        """Leave a macrostep that a cancellation left, as the library does; go on with the others.
+
+        Who waits for its event is cancelled, as it would be if it ran the chart itself.
+        """
+        if self.tree.pumping or not self.tree.turn:
+            return
+        node = self.tree.turn[0]
+        engine = node.engine
+        current, engine.current, engine.between = engine.current, None, None
+        engine.internal_queue.clear()
+        if current is not None and current.trigger.future is not None:
+            current.trigger.future.cancel()
+        if engine.external_queue.is_empty():
+            self.tree.rest(node)
+        this = asyncio.current_task()
+        if self.tree.turn and this is not None and not this.cancelling():  # its loop goes on
+            asyncio.get_running_loop().call_soon(self.wake)
 
     def _run_without_a_loop(self) -> None:
         """Run coroutine callbacks below a synchronous root, which nobody awaits.

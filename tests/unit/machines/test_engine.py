@@ -628,6 +628,27 @@ async def test_an_event_that_is_sent_while_another_awaits_runs_after_it() -> Non
     assert log_of(chart)[-3:] == ["-b", "back>a", "+a"]
 
 
+async def test_a_cancellation_that_a_callback_raises_reaches_its_sender_alone() -> None:
+    """As under the library's engine nobody waits in vain, and events behind it are run."""
+
+    class Cancelled(StateChart):
+        idle = State(initial=True)
+        go = idle.to.itself(on="perhaps", internal=True)
+
+        async def perhaps(self, *, fails: bool = False) -> str:
+            await asyncio.sleep(0)
+            if fails:
+                raise asyncio.CancelledError
+            return "gone"
+
+    chart = start(Cancelled)
+    await chart.activate_initial_state()
+    sent = [chart.send("go"), chart.send("go", fails=True), chart.send("go")]
+    results = await asyncio.wait_for(asyncio.gather(*sent, return_exceptions=True), timeout=10)
+    assert (results[0], type(results[1]), results[2]) == ("gone", asyncio.CancelledError, "gone")
+    assert await chart.send("go") == "gone"
+
+
 # -- work that a chart without a run has outside -------------------------------------------------
 
 
