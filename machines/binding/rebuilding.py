@@ -140,12 +140,14 @@ def _grow_chart(node: Node, machine: Machine, value: Value) -> None:
         node.link = ParentLink(node)
         attributes["_invoke_params"] = node.params
         attributes["_invoke_session"] = node.link
-    field = value.get("state_field")
-    if field is not None and takes(node.cls, "state_field"):
-        arguments["state_field"] = field
     model = grow_model(machine, value)
     if takes_model(node.cls):
-        construct(node, attributes=attributes, model=model, **arguments)
+        arguments["model"] = model
+        chart = construct(node, attributes=attributes, **arguments)
+        field = value.get("state_field", "state")
+        if chart.state_field != field and takes(node.cls, "state_field"):
+            # Its constructor leaves that to who makes the chart, as most do.
+            construct(node, attributes=attributes, state_field=field, **arguments)
         _fill(model, value)  # the constructor, or a listener's `setup`, may have set them anew
         return
     chart = construct(node, attributes=attributes, **arguments)

@@ -338,6 +338,23 @@ def test_a_chart_keeps_its_state_in_the_field_it_was_told(engine: str) -> None:
     assert not hasattr(rebuilt.model, "state")
 
 
+class Placed(charts.Flat):
+    """Its constructor says itself where its state is kept, and passes on whatever else it gets."""
+
+    def __init__(self, model: Any = None, **kwargs: Any) -> None:
+        super().__init__(model, state_field="where", **kwargs)
+
+
+@under_both_engines
+def test_a_chart_that_chooses_the_field_of_its_state_comes_back(engine: str) -> None:
+    """What its constructor gives the library's is not given to it a second time."""
+    chart = MAKERS[engine](Placed)
+    chart.send("work")
+    rebuilt = again(chart)
+    rebuilt.send("rest")
+    assert (rebuilt.model.where, rebuilt.model.state) == ("idle", None)
+
+
 class Guarded(Logged, StateMachine):
     """Its guard looks up what its constructor set, and what a callback changed."""
 
