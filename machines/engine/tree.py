@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from functools import partial
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from statemachine.exceptions import TransitionNotAllowed
@@ -93,7 +94,7 @@ class Tree:
         item = Queued(self.now(), self.number(), trigger)
         if delay:
             answer(trigger, None)
-            self._set_timer(node, item, int(delay))
+            self._set_timer(node, item, ceil(delay))
         elif self.running is not None and not inside:
             self.arrivals.append(Arrival(node.path, None, item))
         else:

@@ -53,6 +53,15 @@ def test_so_is_one_that_is_declared_with_a_delay(world: World, store: SnapshotSt
         assert world.status("a") == "done"
 
 
+def test_a_part_of_a_millisecond_is_waited_for(world: World, store: SnapshotStore) -> None:
+    """Times are whole milliseconds: what has any delay comes behind what has none."""
+    with open_run(store, Reminder, "a", clock=world.clock) as chart:
+        for delay in (0.2, 59.1):
+            chart.send("note", delay=delay)
+        dues = [timer["due"] - world.clock.now_ms() for timer in world.blob("a")["timers"]]
+        assert dues == [1, 60]
+
+
 def test_an_event_that_was_cancelled_between_macrosteps_stays_cancelled(
     world: World, store: SnapshotStore
 ) -> None:
