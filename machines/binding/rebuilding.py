@@ -147,8 +147,9 @@ def _grow_chart(node: Node, machine: Machine, value: Value) -> None:
         field = value.get("state_field", "state")
         if chart.state_field != field and takes(node.cls, "state_field"):
             # Its constructor leaves that to who makes the chart, as most do.
-            construct(node, attributes=attributes, state_field=field, **arguments)
-        _fill(model, value)  # the constructor, or a listener's `setup`, may have set them anew
+            chart = construct(node, attributes=attributes, state_field=field, **arguments)
+        # Its constructor, or a listener's `setup`, may have set them anew, or taken another model.
+        _fill(chart.model, value)
         return
     chart = construct(node, attributes=attributes, **arguments)
     for key, part in fields_of(model, chart.state_field).items():

@@ -19,6 +19,7 @@ from statemachine.contrib.weighted import weighted_transitions
 from statemachine.event import BoundEvent
 from statemachine.invoke import invoke_group
 from statemachine.io import load
+from statemachine.model import Model
 
 from machines import Machine, Snapshot, capture, child, gate, rebuild, timeout
 from machines.binding import start
@@ -482,6 +483,28 @@ def test_listeners_of_a_class_are_made_anew() -> None:
     assert Watcher.told == ["set up for us"]
     rebuilt.send("go")
     assert Watcher.told == ["set up for us", "saw b"]
+
+
+class Stubborn(StateChart):
+    """Its constructor takes whatever it is given, and makes a model of its own all the same."""
+
+    a = State(initial=True)
+    go = a.to.itself(on="count")
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**{**kwargs, "model": Model()})
+
+    def count(self, model: Any) -> None:
+        model.counted = getattr(model, "counted", 0) + 1
+
+
+def test_a_chart_that_takes_another_model_than_it_is_given_gets_its_fields_back() -> None:
+    """Whichever model its constructor settles on has what was saved."""
+    chart = start(Stubborn)
+    chart.send("go")
+    rebuilt = again(again(chart))
+    rebuilt.send("go")
+    assert rebuilt.model.counted == 2
 
 
 class Counter:
