@@ -11,7 +11,7 @@ from weakref import WeakSet
 
 from machines.errors import HostLockedError
 from machines.limits import HOLDER_CHARS_MAX
-from snapshots.database.places import unreachable
+from snapshots.database.places import open_apart, unreachable
 
 
 def holder_name() -> str:
@@ -78,7 +78,7 @@ class FileLock:
 
     def _open(self) -> int:
         try:
-            return os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            return open_apart(f"{self.path}.lock", os.O_RDWR | os.O_CREAT)
         except OSError as error:
             raise unreachable(error, self.path) from error
 

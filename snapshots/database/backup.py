@@ -257,7 +257,7 @@ def _create(draft: str, destination: str) -> int:
         _remove_leftover(draft, destination)
         try:
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-            descriptor = os.open(draft, flags, 0o600)
+            descriptor = places.open_apart(draft, flags)
         except FileExistsError:
             continue
         # Somebody may have taken it for a leftover before it was locked, and removed it.

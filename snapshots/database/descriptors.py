@@ -8,7 +8,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from snapshots.database.places import unreachable
+from snapshots.database.places import open_apart, unreachable
 from snapshots.errors import StorageForkedError
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class Registration:
             try:
                 self._key = _key(os.stat(path) if created is None else os.fstat(created))  # noqa: PTH116 - beside fstat
                 if created is None and self._key not in _OPEN_FILES.files:
-                    created = os.open(path, os.O_RDONLY)
+                    created = open_apart(path, os.O_RDONLY)
                     self._key = _key(os.fstat(created))
             except OSError as error:
                 raise unreachable(error, path) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import re
 import stat
@@ -34,6 +35,8 @@ _NETWORK: Final = re.compile(
 )
 _OCTAL: Final = re.compile(r"\\([0-7]{3})")
 _MOUNT_POINT_FIELD: Final = 4
+# Standard input, output and error come before it.
+_DESCRIPTOR_MIN: Final = 3
 
 
 def absolute(path: str | os.PathLike[str]) -> str:
@@ -128,6 +131,21 @@ def wal_bytes(path: str) -> int:
         return 0
 
 
+def open_apart(path: str, flags: int) -> int:
+    """Open a file under a number that no standard stream has, even where those are closed.
+
+    What a crash or a library then writes to its standard error would be written over the file
+    (https://sqlite.org/howtocorrupt.html, 1.1).
+    """
+    descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
+    if descriptor >= _DESCRIPTOR_MIN:
+        return descriptor
+    try:
+        return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _DESCRIPTOR_MIN)
+    finally:
+        os.close(descriptor)
+
+
 def create(path: str) -> int | None:
     """Create an empty file that only its owner may read and write, if there is none.
 
@@ -135,7 +153,7 @@ def create(path: str) -> int | None:
     and -shm files the mode of this one.
     """
     try:
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        return open_apart(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
     except FileExistsError:
         return None
     except OSError as error:

@@ -212,3 +212,35 @@ def test_a_folder_that_may_not_be_written_takes_no_new_file(locked_folder: Path)
     (locked_folder / "state.db").unlink()
     said = as_nobody(locked_folder, "write")
     assert said.startswith(StorageReadOnlyError.__name__)
+
+
+WITHOUT_STREAMS = """
+import os
+import sys
+for number in range(3):
+    os.close(number)
+from machines.lock import FileLock
+from snapshots import open_store
+path = sys.argv[1]
+parts = {os.path.realpath(path + part) for part in ("", ".lock", ".copy.unfinished-backup")}
+def streams(*_):
+    found = {os.path.realpath(f"/proc/self/fd/{number}") for number in range(3)}
+    taken.extend(found & parts)
+taken = []
+lock = FileLock(path).take()
+streams()
+for _ in range(2):  # a file that is made, and one that is there
+    with open_store(path) as store:
+        streams()
+        store.backup(path + ".copy", progress=streams)
+    os.unlink(path + ".copy")
+lock.release()
+sys.exit(len(taken))
+"""
+
+
+def test_no_file_is_opened_as_a_standard_stream(tmp_path: Path) -> None:
+    """A process may begin without streams: what a crash prints then lands in no file of ours."""
+    command = [sys.executable, "-c", WITHOUT_STREAMS, os.fspath(tmp_path / "state.db")]
+    done = subprocess.run(command, cwd=Path(__file__).parents[4], check=False)
+    assert done.returncode == 0
