@@ -50,6 +50,7 @@ def open_database(
     places.refuse_network_file_system(place)
 
     def attempt() -> Database:
+        places.refuse_orphaned_log(place)
         created = None if read_only else places.create(place)
         with ExitStack() as opened:
             if created is None:

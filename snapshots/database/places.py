@@ -131,6 +131,28 @@ def wal_bytes(path: str) -> int:
         return 0
 
 
+def refuse_orphaned_log(path: str) -> None:
+    """Raise where a log lies beside no file, or an empty one: SQLite would remove it.
+
+    It holds the newest saves of a file that was moved or removed. Nothing that makes a file has
+    a log before it has a page, so the log is looked for first.
+    """
+    length = wal_bytes(path)
+    if length > 0 and not _has_content(path):
+        hint = "put that file back beside its log, or move the log away if nothing in it is missed"
+        detail = f"{path}-wal has {length} bytes, and the file that they belong to is gone"
+        raise StorageError(_OPEN, path, hint, detail=detail)
+
+
+def _has_content(path: str) -> bool:
+    try:
+        return os.stat(path).st_size > 0  # noqa: PTH116 - one number, on the text that SQLite gets
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True  # opening it will tell
+
+
 def open_apart(path: str, flags: int) -> int:
     """Open a file under a number that no standard stream has, even where those are closed.
 

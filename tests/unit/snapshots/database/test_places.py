@@ -244,3 +244,41 @@ def test_no_file_is_opened_as_a_standard_stream(tmp_path: Path) -> None:
     command = [sys.executable, "-c", WITHOUT_STREAMS, os.fspath(tmp_path / "state.db")]
     done = subprocess.run(command, cwd=Path(__file__).parents[4], check=False)
     assert done.returncode == 0
+
+
+LOG_OF_THE_DEAD = """
+import os
+import signal
+import sys
+from snapshots import open_store
+store = open_store(sys.argv[1])
+store.create(run_id="a", machine="m", digest="d", shape=b"{}", blob=b"{}")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+@pytest.mark.parametrize("leaves", ["nothing", "an empty file"])
+def test_a_log_whose_file_is_gone_is_left_alone(
+    tmp_path: Path, leaves: str, *, read_only: bool
+) -> None:
+    """SQLite would remove it, with the newest saves; back beside its file it is played into it."""
+    path, aside = tmp_path / "state.db", tmp_path / "aside.db"
+    command = [sys.executable, "-c", LOG_OF_THE_DEAD, os.fspath(path)]
+    subprocess.run(command, cwd=Path(__file__).parents[4], check=False)
+    path.rename(aside)
+    if leaves == "an empty file":
+        path.touch()
+    with pytest.raises(StorageError, match=r"-wal has .* is gone"):
+        open_store(path, read_only=read_only)
+    assert path.exists() == (leaves == "an empty file")
+    aside.replace(path)
+    with open_store(path) as store:
+        assert [header.run_id for header in store.headers()] == ["a"]
+
+
+def test_an_empty_log_keeps_no_file_from_being_made(tmp_path: Path) -> None:
+    """It holds nothing: what it belonged to was removed, and is begun anew."""
+    (tmp_path / "state.db-wal").touch()
+    with open_store(tmp_path / "state.db") as store:
+        assert store.headers() == []
