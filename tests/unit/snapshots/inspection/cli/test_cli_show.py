@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import apsw
 import pytest
 
 from snapshots.inspection.cli import run
@@ -146,7 +146,7 @@ def test_a_shape_that_is_gone_or_damaged_hides_no_run(
     store: SqliteSnapshotStore, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Active states are listed, and a note says why no others are; damage is not drawn."""
-    with closing(sqlite3.connect(store.path, isolation_level=None)) as other:
+    with closing(apsw.Connection(store.path)) as other:
         other.execute("update shapes set shape = ?", (encoded(SHAPE | {"transitions": [[]]}),))
         text, _ = show(capsys, RUN, store.path)
         assert "shape.transitions[0] is a list" in section(text, "Chart")[0]
@@ -168,7 +168,7 @@ def test_a_drifted_run_is_shown_by_the_shape_that_wrote_it(
     store: SqliteSnapshotStore, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Nothing of its chart's code is needed: the shape is in the file."""
-    with closing(sqlite3.connect(store.path, isolation_level=None)) as other:
+    with closing(apsw.Connection(store.path)) as other:
         other.execute("update runs set status = 'drifted', reason = 'x is gone', ended_ms = 1")
     text, _ = show(capsys, RUN, store.path)
     assert "x is gone" in text
