@@ -72,7 +72,10 @@ class Checkpoints:
     faster than the disk waits at `WAL_BYTES_MAX` until the attempt under way has ended.
     A log that nobody has added to for a while is cut to nothing.
 
-    An error is kept for the next save, which calls `admit`, or the closing.
+    An error is kept for the next save, which calls `admit`, or the closing. Each time the thread
+    wakes it also looks whether the file is still where it was, as nothing tells a writer when it
+    is moved or removed: what is saved then is gone with the last connection. While it is not,
+    every save is refused.
     """
 
     def __init__(self, path: str, connection: apsw.Connection, gate: Gate, descriptor: int) -> None:
@@ -84,6 +87,7 @@ class Checkpoints:
         self._descriptor = descriptor
         self._gate = gate
         self._connection = connection
+        self._parts = [(part, os.stat(part)) for part in (path, f"{path}-wal")]  # noqa: PTH116 - on text
         self._page_bytes: int = connection.pragma("page_size")
         # A log that an earlier process left counts as written and not yet looked at. This is
         # an upper bound: what lies behind the log's end may be left from before it restarted.
@@ -130,9 +134,11 @@ class Checkpoints:
             self._wait_for_an_attempt()
 
     def raise_failure(self) -> None:
-        """Raise what went wrong since the last call, once."""
-        if self._failure is not None:
-            failure, self._failure = self._failure, None
+        """Raise what went wrong since the last call: once, but for a file that is gone."""
+        failure = self._failure
+        if failure is not None:
+            if self._is_in_place():
+                self._failure = None
             raise failure
 
     def close(self) -> None:
@@ -149,7 +155,9 @@ class Checkpoints:
         if self._thread is not None:
             self._thread.join()
         try:
-            if self._commits > limits.VISIT_COMMITS_MAX:
+            if self._commits and not self._is_in_place():
+                self._failure = self._gone()
+            elif self._commits > limits.VISIT_COMMITS_MAX:
                 self._guard(self.truncate)
             elif self._commits:
                 self._guard(self._sync_log)
@@ -254,7 +262,9 @@ class Checkpoints:
             if self._is_stopping:
                 return
             is_due = self._pages - self._pages_attempted >= limits.CHECKPOINT_PAGES
-            if is_due or self._is_awaited:
+            if not self._is_in_place():
+                self._failure = self._gone()
+            elif is_due or self._is_awaited:
                 self._guard(self.advance)
                 self._is_awaited = False
             elif timed_out and commits_seen == self._commits and self._is_long:
@@ -274,6 +284,23 @@ class Checkpoints:
     def _is_long(self) -> bool:
         """Whether the log is worth cutting when nobody adds to it."""
         return bool(self._pages * self._page_bytes >= limits.WAL_IDLE_BYTES)
+
+    def _is_in_place(self) -> bool:
+        """Whether the path leads to the file and the log that are open, as far as one can see."""
+        try:
+            return all(os.path.samestat(os.stat(part), was) for part, was in self._parts)  # noqa: PTH116 - on text
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:
+            return True
+
+    def _gone(self) -> StorageError:
+        hint = (
+            "what was saved since then ends with this process: put the file and its -wal back"
+            " before that, or end it and open what is there now"
+        )
+        detail = "it or its -wal was moved, removed or replaced while it was open"
+        return StorageUnavailableError("save", self._path, hint, detail=detail)
 
     def _guard(self, work: Callable[[], None]) -> None:
         """Do `work`, and keep what it raises: nobody waits for this thread's errors."""

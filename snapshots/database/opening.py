@@ -64,6 +64,8 @@ def open_database(
                 database = make(place, registration, opened)
             except apsw.Error as error:
                 raise translate(error, _OPEN, place) from error
+            except OSError as error:  # it was removed in this moment
+                raise places.unreachable(error, place) from error
             opened.pop_all()
         return database
 

@@ -433,3 +433,43 @@ def test_what_fails_at_the_end_is_raised_by_closing_once(tmp_path: Path) -> None
     store.close()
     with open_store(tmp_path / "state.db") as again:
         assert again.load("a").header == header
+
+
+def is_refused(store: SqliteSnapshotStore, headers: list[RunHeader]) -> bool:
+    """Save once more, and tell whether that was refused because the file is gone."""
+    try:
+        headers.append(store.save(headers[-1], blob(len(headers))))
+    except StorageUnavailableError as error:
+        return "moved, removed or replaced" in str(error)
+    return False
+
+
+@pytest.mark.parametrize("part", ["", "-wal"])
+def test_a_file_that_is_moved_away_takes_no_saves_until_it_is_back(
+    store: SqliteSnapshotStore, part: str
+) -> None:
+    """Its path leads elsewhere, and what was saved would end with the process."""
+    headers = [create(store)]
+    place, aside = Path(f"{store.path}{part}"), Path(f"{store.path}.aside")
+    place.rename(aside)
+    wait_until(lambda: is_refused(store, headers))
+    assert all(is_refused(store, headers) for _ in range(5))
+    aside.rename(place)
+    wait_until(lambda: not is_refused(store, headers))
+    assert not is_refused(store, headers)
+    assert store.load("a").header == headers[-1]
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_who_closes_a_file_that_is_gone_is_told(tmp_path: Path, *, is_replaced: bool) -> None:
+    """The last saves, too, are not lost without a word; who saved nothing has lost nothing."""
+    path = tmp_path / "state.db"
+    open_store(path).close()
+    reader, writer = open_store(path), open_store(path)
+    create(writer)
+    path.rename(tmp_path / "aside.db")
+    if is_replaced:
+        path.write_bytes(b"another")
+    with pytest.raises(StorageUnavailableError, match="moved, removed or replaced"):
+        writer.close()
+    reader.close()
