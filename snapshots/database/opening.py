@@ -55,6 +55,8 @@ def open_database(
         with ExitStack() as opened:
             if created is None:
                 places.require_file(place)
+                if read_only:
+                    places.refuse_unreadable_log(place)
                 descriptors.refuse_inherited(place)
                 identity.require_ours(place, application_id, known_schema)
             registration = descriptors.Registration(place, created)
@@ -118,24 +120,38 @@ def _open_to_write(
 
 
 def _open_to_read(path: str, registration: descriptors.Registration, opened: ExitStack) -> Database:
-    connection = _connect(path, _READ_ONLY, registration, opened)
-    pragmas.wait_briefly_for_other_processes(connection)
-    try:
-        connection.pragma("user_version")
-    except (apsw.CantOpenError, apsw.ReadOnlyError):
+    connection = _connect_to_read(path, registration, opened)
+    if connection is None:
         if identity.was_empty(path):
-            raise StorageUnavailableError(_OPEN, path, _HALF_MADE, detail=_UNDONE) from None
-        # The folder may not be written, so the -shm file that readers share cannot be made.
-        # Without a log nobody is writing, and the file can be read by itself.
-        if places.wal_bytes(path) > 0:
-            raise
-        connection.close()
+            raise StorageUnavailableError(_OPEN, path, _HALF_MADE, detail=_UNDONE)
         connection = identity.open_without_writing(path)
         opened.callback(connection.close)
         registration.keep(connection)
     _guard(connection)
     pragmas.only_read(connection)
     return Database(path, connection, gate=Gate(), registration=registration)
+
+
+def _connect_to_read(
+    path: str, registration: descriptors.Registration, opened: ExitStack
+) -> apsw.Connection | None:
+    """Connect through the log; None where none can be, and nobody is writing.
+
+    The file can then be read by itself.
+    """
+    if not places.may_join(path):
+        return None
+    connection = _connect(path, _READ_ONLY, registration, opened)
+    pragmas.wait_briefly_for_other_processes(connection)
+    try:
+        connection.pragma("user_version")
+    except (apsw.CantOpenError, apsw.ReadOnlyError):
+        # The folder may not be written, so the -shm file that readers share cannot be made.
+        if places.wal_bytes(path) > 0 and not identity.was_empty(path):
+            raise
+        connection.close()
+        return None
+    return connection
 
 
 def _connect(

@@ -22,6 +22,7 @@ MEMORY: Final = ":memory:"
 _OPEN: Final = "open"
 # What SQLite keeps beside a file, and what a host locks.
 _PARTS: Final = ("-wal", "-shm", "-journal", ".lock")
+_SHARED: Final = ("-wal", "-shm")
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 
 # Where locks or shared memory do not reach every machine that may open the file
@@ -129,6 +130,23 @@ def wal_bytes(path: str) -> int:
         return os.stat(f"{path}-wal").st_size  # noqa: PTH116 - one number, often asked
     except OSError:  # there is none, nor a folder for one, or its name would be too long
         return 0
+
+
+def may_join(path: str) -> bool:
+    """Whether a reader may use the log and its index: who may not write the file must make none.
+
+    Both are made by whoever comes first, and belong to that user: the file's owner could write
+    nothing any more.
+    """
+    return os.access(path, os.W_OK) or all(os.access(f"{path}{part}", os.F_OK) for part in _SHARED)
+
+
+def refuse_unreadable_log(path: str) -> None:
+    """Raise where a log can be read only through an index that this user must not make."""
+    if wal_bytes(path) > 0 and not may_join(path):
+        hint = "read a copy of the file and its -wal, or open it as the user who owns it"
+        detail = "its log has no -shm file, and who may not write the file makes none"
+        raise StorageReadOnlyError(_OPEN, path, hint, detail=detail)
 
 
 def refuse_orphaned_log(path: str) -> None:

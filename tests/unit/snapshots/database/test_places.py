@@ -214,6 +214,45 @@ def test_a_folder_that_may_not_be_written_takes_no_new_file(locked_folder: Path)
     assert said.startswith(StorageReadOnlyError.__name__)
 
 
+@pytest.fixture
+def open_folder(locked_folder: Path) -> Path:
+    """The same file, which only its owner may write, in a folder that everybody may write."""
+    (locked_folder / "state.db").chmod(0o644)
+    locked_folder.chmod(0o777)
+    return locked_folder
+
+
+def test_a_look_by_another_user_leaves_nothing_that_its_owner_cannot_write(
+    open_folder: Path,
+) -> None:
+    """A -wal or a -shm of that user would keep the file's owner from every save."""
+    assert as_nobody(open_folder, "read") == "1\n"
+    assert [path.name for path in open_folder.iterdir()] == ["state.db"]
+
+
+def test_another_user_reads_a_live_file_through_its_log(open_folder: Path) -> None:
+    """Where log and index are there already, nothing has to be made to see the newest saves."""
+    with open_store(open_folder / "state.db") as store:
+        store.create(run_id="b", machine="m", digest="d", shape=b"{}", blob=b"{}")
+        for path in open_folder.iterdir():
+            path.chmod(0o644)
+        assert as_nobody(open_folder, "read") == "2\n"
+
+
+def test_a_log_without_an_index_is_not_read_by_another_user(open_folder: Path) -> None:
+    """Only with an index of its own could it be, which would then lie there."""
+    path = open_folder / "state.db"
+    with open_store(path) as store:
+        store.take_over("me")
+        log = Path(f"{path}-wal").read_bytes()
+    Path(f"{path}-wal").write_bytes(log)
+    Path(f"{path}-wal").chmod(0o644)
+    assert as_nobody(open_folder, "read").startswith("StorageReadOnlyError open read a copy")
+    assert sorted(entry.name for entry in open_folder.iterdir()) == ["state.db", "state.db-wal"]
+    with open_store(path) as store:
+        assert store.owner() is not None
+
+
 WITHOUT_STREAMS = """
 import os
 import sys
