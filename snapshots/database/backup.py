@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     Progress = Callable[[int, int], None]
 
 OPERATION: Final = "backup"
-# Behind the target's name; whoever finds such a file unlocked may remove it.
-UNFINISHED: Final = ".unfinished-backup"
 # SQLite would play any of them into a file that comes to lie beside it.
 _BESIDE: Final = ("", "-wal", "-shm", "-journal")
 _NO_LINKS: Final = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
@@ -239,7 +237,7 @@ def _reserved(destination: str) -> Iterator[tuple[str, int]]:
 
     It is locked while this process lives. What lies there unlocked was left by one that died.
     """
-    draft = f"{destination}{UNFINISHED}"
+    draft = f"{destination}{places.UNFINISHED}"
     with _os_errors(destination):
         descriptor = _create(draft, destination)
     try:

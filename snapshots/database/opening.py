@@ -57,6 +57,8 @@ def open_database(
                 places.require_file(place)
                 if read_only:
                     places.refuse_unreadable_log(place)
+                else:
+                    places.refuse_second_name(place)
                 descriptors.refuse_inherited(place)
                 identity.require_ours(place, application_id, known_schema)
             registration = descriptors.Registration(place, created)

@@ -22,6 +22,9 @@ MEMORY: Final = ":memory:"
 _OPEN: Final = "open"
 # What SQLite keeps beside a file, and what a host locks.
 _PARTS: Final = ("-wal", "-shm", "-journal", ".lock")
+# Behind the name of a backup that is being written; whoever finds such a file unlocked may remove
+# it. For a moment, or after a death in it, the backup has both names.
+UNFINISHED: Final = ".unfinished-backup"
 _SHARED: Final = ("-wal", "-shm")
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 
@@ -130,6 +133,31 @@ def wal_bytes(path: str) -> int:
         return os.stat(f"{path}-wal").st_size  # noqa: PTH116 - one number, often asked
     except OSError:  # there is none, nor a folder for one, or its name would be too long
         return 0
+
+
+def refuse_second_name(path: str) -> None:
+    """Raise for a file that has another name: under each it would have a log of its own.
+
+    Who writes by the one knows nothing of the other's saves, and writes over them
+    (https://sqlite.org/howtocorrupt.html, 2.5).
+    """
+    try:
+        names = os.stat(path).st_nlink  # noqa: PTH116 - one number, on the text that SQLite gets
+    except OSError as error:
+        raise unreachable(error, path) from error
+    if names > 1 and _is_one_file(path, f"{path}{UNFINISHED}"):
+        names -= 1
+    if names > 1:
+        hint = "remove all names but one while nothing has the file open, or write to a copy of it"
+        detail = f"it has {names} names (hard links), and each would have a log of its own"
+        raise StorageError(_OPEN, path, hint, detail=detail)
+
+
+def _is_one_file(path: str, other: str) -> bool:
+    try:
+        return os.path.samefile(path, other)  # noqa: PTH121 - on the text that SQLite gets
+    except OSError:
+        return False
 
 
 def may_join(path: str) -> bool:

@@ -35,7 +35,6 @@ from snapshots import (
     open_storage,
     open_store,
 )
-from snapshots.database import backup as module
 from snapshots.database import places
 from snapshots.schema import SCHEMA_VERSION
 from snapshots.storage import Scope
@@ -562,7 +561,7 @@ def test_what_a_dead_backup_left_is_removed_by_the_next_one(
     store: SqliteSnapshotStore, target: Path
 ) -> None:
     """A file of that name that nobody has locked belongs to nobody."""
-    target.with_name(target.name + module.UNFINISHED).write_bytes(b"half")
+    target.with_name(target.name + places.UNFINISHED).write_bytes(b"half")
     store.backup(target)
     assert left(target) == ["copy.db"]
 
@@ -589,7 +588,7 @@ def test_a_link_by_the_unfinished_name_is_not_followed(
     """Nobody can have a backup write over, or remove, a file elsewhere."""
     other = tmp_path / "other"
     other.write_bytes(b"theirs")
-    target.with_name(target.name + module.UNFINISHED).symlink_to(other)
+    target.with_name(target.name + places.UNFINISHED).symlink_to(other)
     with pytest.raises(StorageError):
         store.backup(target)
     assert other.read_bytes() == b"theirs"

@@ -151,6 +151,27 @@ def test_a_link_leads_to_the_file_itself(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "real").iterdir()] == ["state.db"]
 
 
+def test_a_file_with_a_second_name_is_not_written(tmp_path: Path) -> None:
+    """By either name; it can be looked at, and is written again once the other name is gone."""
+    path, other = tmp_path / "state.db", tmp_path / "other.db"
+    open_store(path).close()
+    other.hardlink_to(path)
+    for name in (path, other):
+        with pytest.raises(StorageError, match="2 names"):
+            open_store(name)
+        open_store(name, read_only=True).close()
+    other.unlink()
+    open_store(path).close()
+
+
+def test_a_backup_that_a_death_left_with_the_name_of_its_draft_is_written(tmp_path: Path) -> None:
+    """It is whole, and nobody opens it by that name."""
+    path = tmp_path / "state.db"
+    open_store(path).close()
+    (tmp_path / "state.db.unfinished-backup").hardlink_to(path)
+    open_store(path).close()
+
+
 UNPRIVILEGED = """
 import os
 import sys
