@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -473,3 +474,17 @@ def test_who_closes_a_file_that_is_gone_is_told(tmp_path: Path, *, is_replaced: 
     with pytest.raises(StorageUnavailableError, match="moved, removed or replaced"):
         writer.close()
     reader.close()
+
+
+def test_a_second_library_that_closes_the_file_in_this_process_is_found_out(
+    tmp_path: Path,
+) -> None:
+    """It sees none of the locks, believes to be the last one, and removes the log."""
+    store = open_store(tmp_path / "state.db")
+    headers = [create(store)]
+    with closing(sqlite3.connect(store.path)) as other:
+        assert other.execute("select count(*) from runs").fetchall() == [(1,)]
+    assert not Path(f"{store.path}-wal").exists()
+    wait_until(lambda: is_refused(store, headers))
+    with pytest.raises(StorageUnavailableError, match="moved, removed or replaced"):
+        store.close()
