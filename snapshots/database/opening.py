@@ -59,6 +59,7 @@ def open_database(
                     places.refuse_unreadable_log(place)
                 else:
                     places.refuse_second_name(place)
+                    places.refuse_file_mount(place)
                 descriptors.refuse_inherited(place)
                 identity.require_ours(place, application_id, known_schema)
             registration = descriptors.Registration(place, created)

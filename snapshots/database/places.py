@@ -8,7 +8,7 @@ import os
 import re
 import stat
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from snapshots.errors import (
     NetworkFileSystemError,
@@ -17,6 +17,9 @@ from snapshots.errors import (
     StorageReadOnlyError,
     StorageUnavailableError,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 MEMORY: Final = ":memory:"
 _OPEN: Final = "open"
@@ -76,16 +79,21 @@ def file_system_of(path: str, mounts: str) -> str | None:
     None if no line fits.
     """
     found, longest = None, -1
+    for point, kind in _mounts(mounts):
+        above = path == point or path.startswith(point.rstrip("/") + "/")
+        if above and len(point) >= longest:
+            found, longest = kind, len(point)
+    return found
+
+
+def _mounts(mounts: str) -> Iterator[tuple[str, str]]:
+    """Yield the mount point and the type of each file system that is mounted."""
     for line in mounts.splitlines():
         before, separator, after = line.partition(" - ")
         fields, types = before.split(" "), after.split(" ")
-        if not separator or len(fields) <= _MOUNT_POINT_FIELD:
-            continue
-        point = _OCTAL.sub(lambda code: chr(int(code[1], 8)), fields[_MOUNT_POINT_FIELD])
-        above = path == point or path.startswith(point.rstrip("/") + "/")
-        if above and len(point) >= longest:
-            found, longest = types[0], len(point)
-    return found
+        if separator and len(fields) > _MOUNT_POINT_FIELD:
+            point = _OCTAL.sub(lambda code: chr(int(code[1], 8)), fields[_MOUNT_POINT_FIELD])
+            yield point, types[0]
 
 
 def refuse_network_file_system(path: str, mounts: str | None = None) -> None:
@@ -93,14 +101,17 @@ def refuse_network_file_system(path: str, mounts: str | None = None) -> None:
 
     Where the system has no mountinfo nothing is refused: only Linux can be asked this way.
     """
-    if mounts is None:
-        try:
-            mounts = _MOUNTS.read_text(encoding="utf-8", errors="surrogateescape")
-        except OSError:
-            return
-    found = file_system_of(path, mounts)
+    found = file_system_of(path, _mounted() if mounts is None else mounts)
     if found is not None and _NETWORK.fullmatch(found):
         raise NetworkFileSystemError(path, found)
+
+
+def _mounted() -> str:
+    """Return what is mounted, as the system has it; nothing where it cannot be asked."""
+    try:
+        return _MOUNTS.read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:
+        return ""
 
 
 def require_file(path: str) -> None:
@@ -150,6 +161,18 @@ def refuse_second_name(path: str) -> None:
     if names > 1:
         hint = "remove all names but one while nothing has the file open, or write to a copy of it"
         detail = f"it has {names} names (hard links), and each would have a log of its own"
+        raise StorageError(_OPEN, path, hint, detail=detail)
+
+
+def refuse_file_mount(path: str, mounts: str | None = None) -> None:
+    """Raise for a file that is mounted by itself, as a container may have it.
+
+    Its log is then no part of the mount: it goes with the container, and whoever writes the file
+    where it comes from has another one.
+    """
+    if any(point == path for point, _ in _mounts(_mounted() if mounts is None else mounts)):
+        hint = "mount the folder that it lies in"
+        detail = "it is mounted by itself, and its -wal would not lie beside it"
         raise StorageError(_OPEN, path, hint, detail=detail)
 
 

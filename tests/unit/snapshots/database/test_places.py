@@ -16,7 +16,11 @@ from snapshots import (
     StorageUnavailableError,
     open_store,
 )
-from snapshots.database.places import file_system_of, refuse_network_file_system
+from snapshots.database.places import (
+    file_system_of,
+    refuse_file_mount,
+    refuse_network_file_system,
+)
 
 MOUNTS = """\
 22 27 0:21 / / rw,relatime shared:1 - ext4 /dev/vda rw
@@ -162,6 +166,15 @@ def test_a_file_with_a_second_name_is_not_written(tmp_path: Path) -> None:
         open_store(name, read_only=True).close()
     other.unlink()
     open_store(path).close()
+
+
+def test_a_file_that_is_mounted_by_itself_is_not_written() -> None:
+    """Its log would lie outside of the mount; the folder is to be mounted."""
+    mount = "28 22 0:27 /a/state.db /data/with\\040space/state.db rw - ext4 /dev/vda rw"
+    with pytest.raises(StorageError, match="mount the folder"):
+        refuse_file_mount("/data/with space/state.db", f"{MOUNTS}{mount}\n")
+    refuse_file_mount("/data/with space/state.db-wal", f"{MOUNTS}{mount}\n")
+    refuse_file_mount("/mnt/share/local/state.db", MOUNTS)
 
 
 def test_a_backup_that_a_death_left_with_the_name_of_its_draft_is_written(tmp_path: Path) -> None:
