@@ -1,14 +1,18 @@
-"""Checks of what lies in a file: its pages, its shapes, its mailbox, its timers."""
+"""Checks of what lies in a file: its pages, its tables, its shapes, its mailbox, its timers."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from snapshots.database import open_database
+from snapshots.database.places import MEMORY
 from snapshots.heads import packed, unpack_head
 from snapshots.inspection.doctor.findings import Finding, problem, warning, well
+from snapshots.inspection.doctor.identity import SCHEMA
 from snapshots.inspection.doctor.limits import FAULTS_MAX, ITEMS_MAX, PATIENCE_MS
 from snapshots.inspection.printable import relative, span, visible
 from snapshots.inspection.queries.files import TooLongError
+from snapshots.schema import APPLICATION_ID, SCHEMA_VERSION, STEPS, migrate
 from snapshots.store.reading import text_of
 
 if TYPE_CHECKING:
@@ -18,6 +22,10 @@ if TYPE_CHECKING:
 
 QUICK: Final = "select quick_check from pragma_quick_check limit ?"
 INTEGRITY: Final = "select integrity_check from pragma_integrity_check limit ?"
+# What SQLite makes by itself, statistics and the indexes of keys, has names of its own.
+OBJECTS: Final = r"""
+select cast(type || ' ' || name as blob), cast(sql as blob) from sqlite_schema
+where name not like 'sqlite\_%' escape '\' order by rowid limit ?"""
 # The columns before a row's blob: its pages are not read.
 SHAPELESS: Final = """
 select cast(digest as blob), cast(min(machine) as blob), count(*), sum(status = 'live')
@@ -54,6 +62,44 @@ def pages(stored: RunFile, *, is_deep: bool) -> Finding:
         )
     rest = "" if is_deep else "; --deep compares indexes with their rows too"
     return well("pages", f"SQLite's {name} finds nothing amiss{rest}")
+
+
+def tables(stored: RunFile) -> Finding:
+    """Check that the file has the tables and indexes of its schema, and no others.
+
+    What somebody has added may do more than it seems to: a trigger writes with every save, and an
+    index over a head or a blob keeps long runs from being saved.
+    """
+    ((version,),) = stored.ask("read the schema", SCHEMA)
+    found: dict[bytes, bytes] = dict(stored.ask("list the tables", OBJECTS, (ITEMS_MAX,)))
+    known = _made_by(version)
+    items = [f"{_shown(name)} is missing" for name in known.keys() - found.keys()]
+    items += [f"{_shown(name)} is none of this program's" for name in found.keys() - known.keys()]
+    changed = (name for name in known.keys() & found.keys() if known[name] != found[name])
+    items += [f"{_shown(name)} is not as this program makes it" for name in changed]
+    if not items:
+        return well("tables", f"the tables and indexes are those of schema {version}")
+    return Finding(
+        check="tables",
+        verdict="problem",
+        told=f"the tables and indexes are not those of schema {version}",
+        remedy="take back what was changed by hand while no host lives, or restore a backup",
+        items=tuple(sorted(items)),
+        count=len(items),
+    )
+
+
+def _made_by(version: int) -> dict[bytes, bytes]:
+    """Return what this program makes of a new file in so many steps."""
+    with open_database(
+        MEMORY, application_id=APPLICATION_ID, known_schema=SCHEMA_VERSION
+    ) as database:
+        migrate(database, STEPS[:version])
+        return dict(database.rows("list the tables", OBJECTS, (ITEMS_MAX,)))
+
+
+def _shown(name: bytes) -> str:
+    return visible(text_of(name))
 
 
 def shapes(stored: RunFile) -> Finding:

@@ -137,6 +137,7 @@ def _runs(
     stored: RunFile, lock: HostLock, *, is_deep: bool, now_ms: int, progress: Progress
 ) -> Iterator[Finding]:
     is_alive = lock.state == "held"
+    yield from _guarded("tables", partial(contents.tables, stored))
     yield from _guarded("shapes", partial(contents.shapes, stored))
     for name, check in (("mailbox", contents.mailbox), ("timers", contents.timers)):
         yield from _guarded(name, partial(check, stored, is_alive=is_alive, now_ms=now_ms))

@@ -110,8 +110,8 @@ def test_a_healthy_file_is_well_whether_it_is_open_or_not(
     names = [*examined(capsys, path, code=0)]
     assert names == [
         *("library", "file system", "disk", "access", "writable", "processes", "identity"),
-        *("settings", "owner", "log", "stalls", "pages", "shapes", "mailbox", "timers"),
-        *("runs", "in doubt"),
+        *("settings", "owner", "log", "stalls", "pages", "tables", "shapes", "mailbox"),
+        *("timers", "runs", "in doubt"),
     ]
     with open_store(path) as store:
         add(store, "more")
@@ -134,11 +134,11 @@ def test_it_is_told_on_a_terminal_and_in_a_pipe(path: Path) -> None:
     made(path)
     shown = without_styles(on_terminal("doctor", path, columns=60))
     assert max(map(len, shown.splitlines())) <= 60
-    assert "17 ok" in shown
+    assert "18 ok" in shown
     piped = command("doctor", path)
     assert (piped.returncode, piped.stderr) == (0, "")
     assert piped.stdout.splitlines()[2].split() == ["VERDICT", "CHECK", "FOUND"]
-    assert sum(line.startswith("ok ") for line in piped.stdout.splitlines()) == 17
+    assert sum(line.startswith("ok ") for line in piped.stdout.splitlines()) == 18
     assert "\x1b" not in piped.stdout
 
 
@@ -184,6 +184,41 @@ def test_a_file_of_a_later_release_is_a_problem(
     assert "release" in checks["identity"]["remedy"]
     assert {"pages", "log"} < checks.keys()
     assert "mailbox" not in checks
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ("create index mine on runs(head)", "index mine is none of this program's"),
+        (
+            "create trigger mine after update on runs begin delete from shapes; end",
+            "trigger mine is none of this program's",
+        ),
+        ("alter table owner add column note text", "table owner is not as this program makes it"),
+        ("drop index mailbox_settled", "index mailbox_settled is missing"),
+    ],
+)
+def test_tables_that_somebody_changed_are_a_problem(
+    path: Path, capsys: pytest.CaptureFixture[str], change: str, told: str
+) -> None:
+    """A trigger acts on each save, and an index over a head refuses those of long runs."""
+    made(path)
+    with closing(sqlite3.connect(path)) as other:
+        other.execute(change)
+    checks = examined(capsys, path, code=1)
+    assert amiss(checks) == {"tables": "problem"}
+    assert checks["tables"]["items"] == [told]
+    assert "by hand" in checks["tables"]["remedy"]
+
+
+def test_statistics_are_no_change_of_the_tables(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What `analyze` leaves changes no plan that matters, and is SQLite's own."""
+    made(path)
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("analyze")
+    assert amiss(examined(capsys, path, code=0)) == {}
 
 
 def test_another_programs_database_is_a_problem(
