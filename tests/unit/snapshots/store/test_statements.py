@@ -10,6 +10,7 @@ import apsw
 import pytest
 
 from snapshots import SqliteSnapshotStore, limits, mailbox, open_store
+from snapshots.records import Status
 from snapshots.storage.backends.sqlite import keyed
 from snapshots.store import reading, saving, sqlite
 from snapshots.store.sqlite import KEEP_SHAPE
@@ -89,6 +90,22 @@ def test_no_hot_statement_scans(store: SqliteSnapshotStore, sql: str) -> None:
         assert not step.startswith("SCAN"), steps
         assert "TEMP B-TREE" not in step, steps
         assert "AUTOMATIC" not in step, steps
+
+
+@pytest.mark.parametrize("share", [0.02, 0.98])
+def test_statistics_change_no_plan(store: SqliteSnapshotStore, share: float) -> None:
+    """Somebody may run `analyze`: with nearly all runs live, or nearly none."""
+    before = {sql: plan(store, sql) for sql in HOT.values()}
+    with store.transaction():
+        for number in range(400):
+            status: Status = "live" if number < 400 * share else "done"
+            store.create(
+                run_id=f"r{number}", machine="m", digest="d", shape=b"{}", blob=b"", status=status
+            )
+    store.database.connection.execute("analyze")
+    assert store.database.rows("look", "select count(*) > 0 from sqlite_stat1") == [(1,)]
+    with open_store(store.path) as other:
+        assert {sql: plan(other, sql) for sql in HOT.values()} == before
 
 
 def test_a_save_finds_its_row_and_the_term_by_their_keys(store: SqliteSnapshotStore) -> None:
