@@ -25,6 +25,10 @@ _UNREACHABLE: Final = (
     StorageUnavailableError,
     "nothing of it was written; see that the disk works and that the file and its folder are there",
 )
+_UNSYNCED: Final = (
+    "the disk did not confirm it: it counts as not written, and may be there all the same after a"
+    " crash; see that the disk works"
+)
 _MEMORY: Final = (StorageUnavailableError, "the process is out of memory; try again with more")
 _CORRUPT: Final = (
     StorageCorruptError,
@@ -83,4 +87,7 @@ TRANSLATIONS: Final[dict[type[apsw.Error], tuple[type[StorageError], str]]] = {
 def translate(error: apsw.Error, operation: str, path: str) -> StorageError:
     """Make our error of a driver's; the caller raises it `from` the driver's."""
     ours, hint = TRANSLATIONS.get(type(error), _BUG)
+    # A commit whose sync fails is in the log: the next one is written over it, a crash finds it.
+    if getattr(error, "extendedresult", None) == apsw.SQLITE_IOERR_FSYNC:
+        hint = _UNSYNCED
     return ours(operation, path, hint, detail=f"{type(error).__name__}: {error}")

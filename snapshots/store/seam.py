@@ -31,7 +31,8 @@ class SnapshotStore(Protocol):
     """Runs, one row each, written synchronously: what returns is committed.
 
     For one thread, the one that opened it. A blob is opaque here. Every method may raise a
-    `StorageError`, and then has changed nothing; after `close()` it is `StorageClosedError`.
+    `StorageError`, and then has changed nothing, save that what a disk refused to sync can come
+    back if the process dies before its next write; after `close()` it is `StorageClosedError`.
     Once `take_over` has been called every write carries the term that it returned, and
     raises `FencedError` as soon as the file has another.
     """

@@ -22,6 +22,7 @@ from snapshots import (
     StorageFullError,
     StorageReadOnlyError,
     StorageUnavailableError,
+    open_store,
 )
 from snapshots.database import Database, open_database
 from snapshots.database.translation import TRANSLATIONS, translate
@@ -95,6 +96,64 @@ def test_a_class_that_nobody_knows_is_still_ours() -> None:
         pass
 
     assert type(translate(LaterError("new"), "save", "state.db")) is StorageError
+
+
+UNSYNCED = """
+import os
+import signal
+import sys
+import apsw
+from snapshots import StorageUnavailableError, open_store
+path, goes_on = sys.argv[1], sys.argv[2] == "goes on"
+is_broken = False
+
+class File(apsw.VFSFile):
+    def __init__(self, name, flags):
+        text = name.filename() if isinstance(name, apsw.URIFilename) else name
+        self.is_log = text is not None and text.endswith("-wal")
+        super().__init__("unix", name, flags)
+    def xSync(self, flags):
+        if is_broken and self.is_log:
+            error = apsw.IOError()
+            error.extendedresult = apsw.SQLITE_IOERR_FSYNC
+            raise error
+        super().xSync(flags)
+
+class Disk(apsw.VFS):
+    def __init__(self):
+        super().__init__("unsynced", "unix", makedefault=True)
+    def xOpen(self, name, flags):
+        return File(name, flags)
+
+disk = Disk()
+store = open_store(path)
+header = store.create(run_id="a", machine="m", digest="d", shape=b"{}", blob=b"0")
+is_broken = True
+try:
+    store.save(header, b"1", sync=True)
+except StorageUnavailableError as error:
+    print(error.hint, store.load("a").blob, flush=True)
+if goes_on:
+    is_broken = False
+    store.save(header, b"2")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize(("then", "found"), [("dies", b"1"), ("goes on", b"2")])
+def test_what_a_disk_refused_to_sync_may_come_back_and_the_error_says_so(
+    tmp_path: Path, then: str, found: bytes
+) -> None:
+    """It lies in the log until the next save is written over it; meanwhile nobody sees it."""
+    path = tmp_path / "state.db"
+    command = [sys.executable, "-c", UNSYNCED, os.fspath(path), then]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[4]
+    )
+    assert "may be there all the same after a crash" in done.stdout
+    assert done.stdout.endswith("b'0'\n")
+    with open_store(path) as store:
+        assert store.load("a").blob == found
 
 
 def test_a_block_that_ends_well_is_committed(database: Database, other: apsw.Connection) -> None:
