@@ -40,6 +40,7 @@ T = TypeVar("T")
 
 _MS_PER_S: Final = 1_000
 _HEADER_COLUMNS: Final = 9
+_READ: Final = "read"
 
 # Texts that people chose are cast, so that damaged UTF-8 in one row hides no other.
 FIND: Final = """
@@ -113,6 +114,7 @@ class RunFile:
         `is_copy` says that the file itself could not be opened where it lies.
         """
         self.is_copy = is_copy
+        self._is_alone = not _is_shared(database.path)
         self._database = database
         self._resources = resources
         self._limit = _Limit(database, read_ms_max)
@@ -158,6 +160,7 @@ class RunFile:
 
     def version(self) -> int:
         """Return a number that changes whenever another connection has changed the file."""
+        self._require_rest()
         return int(self._database.connection.pragma("data_version"))
 
     def ask(self, operation: str, sql: str, bindings: tuple[object, ...] = ()) -> list[Row]:
@@ -173,7 +176,9 @@ class RunFile:
     ) -> T:
         """Return what `make` makes of the rows of one statement, as they come; see `ask`."""
         with self._limit.of(operation):
-            return self._asked(sql, lambda put: self._database.made(operation, put, bindings, make))
+            made = self._asked(sql, lambda put: self._database.made(operation, put, bindings, make))
+        self._require_rest()
+        return made
 
     def row_of(self, prefix: str) -> int:
         """Return the row of the run that `find` would return; its blob is not read."""
@@ -192,7 +197,20 @@ class RunFile:
 
     def _rows(self, operation: str, sql: str, bindings: tuple[object, ...]) -> list[Row]:
         with self._limit.of(operation):
-            return self._asked(sql, lambda put: self._database.rows(operation, put, bindings))
+            rows = self._asked(sql, lambda put: self._database.rows(operation, put, bindings))
+        self._require_rest()
+        return rows
+
+    def _require_rest(self) -> None:
+        """Raise if somebody writes a file that was at rest, and is read without its log.
+
+        What was read may be of several moments, and what will be is of none: a log comes to lie
+        beside a file before a byte of it changes.
+        """
+        if self._is_alone and _is_shared(self._database.path):
+            hint = "look again: it can be read through its log now"
+            detail = "somebody has begun to write it"
+            raise StorageUnavailableError(_READ, self._database.path, hint, detail=detail)
 
     def _asked(self, sql: str, ask: Callable[[str], T]) -> T:
         """Ask as this file understands it, once more if that has changed in this moment."""
@@ -212,6 +230,11 @@ class RunFile:
         found = self._database.row("open", _SCHEMA)
         self._has_heads = found is not None and found[0] >= HEADS_SINCE_SCHEMA
         return sql if self._has_heads else sql.replace(HEAD, HEAD_OF_COLUMNS)
+
+
+def _is_shared(path: str) -> bool:
+    """Whether the index of a log lies beside a file, which whoever opens that to write makes."""
+    return os.path.exists(f"{path}-shm")  # noqa: PTH110 - on the text that SQLite gets
 
 
 def _mail(row: Row) -> MailReport:
