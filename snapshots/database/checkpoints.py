@@ -87,7 +87,8 @@ class Checkpoints:
         self._descriptor = descriptor
         self._gate = gate
         self._connection = connection
-        self._parts = [(part, os.stat(part)) for part in (path, f"{path}-wal")]  # noqa: PTH116 - on text
+        parts = (path, f"{path}-wal", f"{path}-shm")
+        self._parts = [(part, os.stat(part)) for part in parts]  # noqa: PTH116 - on text
         self._page_bytes: int = connection.pragma("page_size")
         # A log that an earlier process left counts as written and not yet looked at. This is
         # an upper bound: what lies behind the log's end may be left from before it restarted.
@@ -286,7 +287,7 @@ class Checkpoints:
         return bool(self._pages * self._page_bytes >= limits.WAL_IDLE_BYTES)
 
     def _is_in_place(self) -> bool:
-        """Whether the path leads to the file and the log that are open, as far as one can see."""
+        """Whether file, log and index are where they were opened, as far as one can see."""
         try:
             return all(os.path.samestat(os.stat(part), was) for part, was in self._parts)  # noqa: PTH116 - on text
         except (FileNotFoundError, NotADirectoryError):
@@ -296,10 +297,10 @@ class Checkpoints:
 
     def _gone(self) -> StorageError:
         hint = (
-            "what was saved since then ends with this process: put the file and its -wal back"
-            " before that, or end it and open what is there now"
+            "what was saved since then may end with this process: put what is missing back before"
+            " that, or end it and open what is there now"
         )
-        detail = "it or its -wal was moved, removed or replaced while it was open"
+        detail = "it, its -wal or its -shm was moved, removed or replaced while it was open"
         return StorageUnavailableError("save", self._path, hint, detail=detail)
 
     def _guard(self, work: Callable[[], None]) -> None:

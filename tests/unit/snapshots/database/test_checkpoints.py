@@ -445,7 +445,7 @@ def is_refused(store: SqliteSnapshotStore, headers: list[RunHeader]) -> bool:
     return False
 
 
-@pytest.mark.parametrize("part", ["", "-wal"])
+@pytest.mark.parametrize("part", ["", "-wal", "-shm"])
 def test_a_file_that_is_moved_away_takes_no_saves_until_it_is_back(
     store: SqliteSnapshotStore, part: str
 ) -> None:
