@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
+import struct
 import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from snapshots.database.places import open_apart, unreachable
-from snapshots.errors import StorageForkedError
+from snapshots.database.places import has_log_and_index, open_apart, unreachable
+from snapshots.errors import StorageBusyError, StorageForkedError
 
 if TYPE_CHECKING:
     import apsw
 
 _OPEN: Final = "open"
+# The bytes of which each connection in WAL mode keeps a shared lock (https://sqlite.org/src/file/src/os.h,
+# SHARED_FIRST and SHARED_SIZE), asked about as `struct flock` of fcntl(2).
+_SHARED_FIRST: Final = 0x4000_0002
+_SHARED_BYTES: Final = 510
+_FLOCK: Final = struct.Struct("hhqqi4x")
+# Where a file says that it has a log (https://sqlite.org/fileformat2.html, 1.3.3).
+_VERSIONS_AT: Final = 18
+_VERSIONS_WITH_LOG: Final = b"\x02\x02"
 
 
 @dataclass(slots=True)
@@ -68,6 +78,41 @@ def refuse_inherited(path: str) -> None:
         file = _OPEN_FILES.files.get(_key(os.stat(path)))  # noqa: PTH116 - beside fstat
     if file is not None and file.pid != os.getpid():
         raise StorageForkedError(_OPEN, path, file.pid, os.getpid())
+
+
+def refuse_lost_index(path: str) -> None:
+    """Raise `StorageBusyError` while another process has a file open whose log or index is gone.
+
+    SQLite would make new ones: two indexes of one log, or two logs of one file, which each of the
+    two processes writes over. It is so for a moment, too, while somebody opens or closes the file.
+    """
+    if has_log_and_index(path):
+        return
+    with _OPEN_FILES.lock:
+        try:
+            # In one process SQLite has one index for all connections; and no lock is to be dropped.
+            if _key(os.stat(path)) in _OPEN_FILES.files:  # noqa: PTH116 - beside fstat
+                return
+            descriptor = open_apart(path, os.O_RDONLY)
+        except OSError as error:
+            raise unreachable(error, path) from error
+        try:
+            holder = _holder_of(descriptor)
+        finally:
+            os.close(descriptor)
+    if holder is not None and not has_log_and_index(path):
+        hint = "end that process first: it saves where nobody else can see it"
+        detail = f"process {holder} has it open, and its -wal or its -shm is gone"
+        raise StorageBusyError(_OPEN, path, hint, detail=detail)
+
+
+def _holder_of(descriptor: int) -> int | None:
+    """Return a process that has a file with a log open; None if none has, or it has no log."""
+    if os.pread(descriptor, len(_VERSIONS_WITH_LOG), _VERSIONS_AT) != _VERSIONS_WITH_LOG:
+        return None
+    asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, _SHARED_FIRST, _SHARED_BYTES, 0)
+    kind, _, _, _, pid = _FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, asked))
+    return None if kind == fcntl.F_UNLCK else pid
 
 
 class Registration:

@@ -61,6 +61,7 @@ def open_database(
                     places.refuse_second_name(place)
                     places.refuse_file_mount(place)
                 descriptors.refuse_inherited(place)
+                descriptors.refuse_lost_index(place)
                 identity.require_ours(place, application_id, known_schema)
             registration = descriptors.Registration(place, created)
             opened.callback(registration.leave)

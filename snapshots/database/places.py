@@ -189,7 +189,12 @@ def may_join(path: str) -> bool:
     Both are made by whoever comes first, and belong to that user: the file's owner could write
     nothing any more.
     """
-    return os.access(path, os.W_OK) or all(os.access(f"{path}{part}", os.F_OK) for part in _SHARED)
+    return os.access(path, os.W_OK) or has_log_and_index(path)
+
+
+def has_log_and_index(path: str) -> bool:
+    """Whether what connections share lies beside a file."""
+    return all(os.access(f"{path}{part}", os.F_OK) for part in _SHARED)
 
 
 def refuse_unreadable_log(path: str) -> None:

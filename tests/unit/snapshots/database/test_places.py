@@ -11,9 +11,11 @@ import pytest
 
 from snapshots import (
     NetworkFileSystemError,
+    StorageBusyError,
     StorageError,
     StorageReadOnlyError,
     StorageUnavailableError,
+    limits,
     open_store,
 )
 from snapshots.database.places import (
@@ -355,3 +357,65 @@ def test_an_empty_log_keeps_no_file_from_being_made(tmp_path: Path) -> None:
     (tmp_path / "state.db-wal").touch()
     with open_store(tmp_path / "state.db") as store:
         assert store.headers() == []
+
+
+HOLDS = """
+import sys
+import apsw
+from snapshots import open_store
+path, kind = sys.argv[1:]
+if kind == "log":
+    held = open_store(path)
+else:
+    held = apsw.Connection(path)
+    held.execute("begin; select * from runs")
+print(flush=True)
+sys.stdin.readline()
+"""
+
+
+def held(path: Path, kind: str) -> subprocess.Popen[str]:
+    """Start a process that has a file open: one with a log, or one without that it reads."""
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDS, os.fspath(path), kind],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[4],
+    )
+    assert holder.stdout is not None
+    holder.stdout.readline()
+    return holder
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+@pytest.mark.parametrize("part", ["-wal", "-shm"])
+def test_a_file_whose_log_is_gone_under_another_process_is_not_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str, *, read_only: bool
+) -> None:
+    """A new one would be written beside the other; nothing is made, and in the end it opens."""
+    monkeypatch.setattr(limits, "OPEN_PATIENCE_MS", 5)
+    path = tmp_path / "state.db"
+    open_store(path).close()
+    with held(path, "log") as holder:
+        Path(f"{path}{part}").unlink()
+        with pytest.raises(StorageBusyError, match=f"process {holder.pid} has it open"):
+            open_store(path, read_only=read_only)
+        assert not Path(f"{path}{part}").exists()
+        holder.kill()
+    open_store(path, read_only=read_only).close()
+
+
+def test_a_file_without_a_log_is_read_beside_another_reader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A backup needs neither log nor index, however many look at it."""
+    monkeypatch.setattr(limits, "OPEN_PATIENCE_MS", 5)
+    path = tmp_path / "backup.db"
+    with open_store(tmp_path / "state.db") as store:
+        store.create(run_id="a", machine="m", digest="d", shape=b"{}", blob=b"{}")
+        store.backup(path)
+    with held(path, "no log") as holder:
+        with open_store(path, read_only=True) as store:
+            assert len(store.headers()) == 1
+        holder.kill()
