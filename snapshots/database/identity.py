@@ -13,11 +13,17 @@ import apsw
 from snapshots import limits
 from snapshots.database.places import wal_bytes
 from snapshots.database.translation import translate
-from snapshots.errors import ForeignFileError, NewerFileError, UnsupportedSqliteError
+from snapshots.errors import (
+    ForeignFileError,
+    NewerFileError,
+    StorageCorruptError,
+    UnsupportedSqliteError,
+)
 
 # SQLite takes a file that is shorter than its smallest page for an empty one, and fills it.
 _DATABASE_BYTES_MIN: Final = 512
-_SECOND_LOOK_S: Final = 0.05
+_LOOKS_MAX: Final = 4
+_NEXT_LOOK_S: Final = 0.05
 _COUNT_TABLES: Final = "select count(*) from sqlite_schema"
 # The head of a rollback journal, and where it says how many pages the file had before
 # (https://sqlite.org/fileformat2.html, section 3).
@@ -59,13 +65,15 @@ def _numbers(version: str) -> tuple[int, ...]:
 def require_ours(path: str, application_id: int, known: int) -> Identity:
     """Look at a file and raise unless it is blank or ours, and of a schema that we know.
 
-    Raises `ForeignFileError` or `NewerFileError`. A verdict against a file is looked at
-    twice, because another process may be writing its first page at this moment.
+    Raises `ForeignFileError`, `NewerFileError`, or `StorageCorruptError`. Such a verdict is looked
+    at again: another process may be writing the file's first page at this moment, or copy its log
+    into it as it closes, between whose pages this look came.
     """
-    try:
-        return _require_ours(path, application_id, known)
-    except ForeignFileError:
-        time.sleep(_SECOND_LOOK_S)
+    for _ in range(_LOOKS_MAX - 1):
+        try:
+            return _require_ours(path, application_id, known)
+        except (ForeignFileError, StorageCorruptError):
+            time.sleep(_NEXT_LOOK_S)
     return _require_ours(path, application_id, known)
 
 

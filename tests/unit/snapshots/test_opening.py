@@ -20,6 +20,7 @@ from snapshots import (
     MigrationError,
     NewerFileError,
     StorageBusyError,
+    StorageCorruptError,
     StorageReadOnlyError,
     StorageUnavailableError,
     UnsupportedSqliteError,
@@ -316,6 +317,22 @@ def test_four_processes_that_open_an_empty_file_at_once_all_have_it(
     for number in numbers:
         with open_store(tmp_path / f"{number}.db") as store:
             assert len(store.headers()) == PROCESSES
+
+
+def test_a_look_that_comes_between_the_pages_of_a_checkpoint_is_no_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that closes the file has written its first page, and not yet the last ones."""
+    path, whole = tmp_path / "state.db", tmp_path / "whole.db"
+    with open_store(path) as store:
+        store.create(run_id="a", machine="m", digest="d", shape=b"{}", blob=bytes(50_000))
+    whole.write_bytes(path.read_bytes())
+    os.truncate(path, 2 * limits.PAGE_BYTES)
+    with pytest.raises(StorageCorruptError):
+        open_store(path, read_only=True)
+    monkeypatch.setattr("time.sleep", lambda _: whole.replace(path))
+    with open_store(path, read_only=True) as store:
+        assert len(store.headers()) == 1
 
 
 def journal_of(pages: int) -> bytes:
