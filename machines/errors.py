@@ -16,6 +16,7 @@ MachinesError(Exception)
 ├── RunFinishedError           a run that takes nothing more
 ├── HostLockedError            another host holds the file
 ├── HostStoppedError           the host takes no new work
+├── HostThreadError            a host that is called from another thread than its own
 ├── HostOptionError            a host is told something that cannot be
 ├── NeedsLoopError             work that only a host with an event loop can do
 ├── MicrostepLimitError        a chart that never comes to rest
@@ -250,6 +251,23 @@ class HostStoppedError(MachinesError):
             f"the host on {path!r} has stopped{why}; open a new host",
             path=path,
             reason=reason,
+        )
+
+
+class HostThreadError(MachinesError):
+    """A host is called from another thread than the one whose event loop it runs on.
+
+    Nothing was done. Fields: `path`; `opener` and `thread`, as `threading.get_ident()` gives them.
+    """
+
+    def __init__(self, path: str, opener: int, thread: int) -> None:
+        super().__init__(
+            f"the host on {path!r} runs on the event loop of thread {opener}, and was called from "
+            f"thread {thread}; hand the call over to its loop: "
+            "asyncio.run_coroutine_threadsafe(host.send(…), loop).result()",
+            path=path,
+            opener=opener,
+            thread=thread,
         )
 
 

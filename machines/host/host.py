@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from contextlib import ExitStack
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, Self
 
 from machines.definition import Machine
@@ -130,6 +131,7 @@ class Host(Talking):
         except BaseException:
             self._lock.release()
             raise
+        self._thread = get_ident()
         try:
             self._mailbox = Mailbox(store, clock=self.clock)
             self._furnish(self._given_storage or open_storage(store, clock=self.clock))

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from contextlib import contextmanager
 from functools import partial
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from machines.engine.queues import answer_waiter
 from machines.errors import (
     EventRefusedError,
     HostStoppedError,
+    HostThreadError,
     MachinesError,
     RunFinishedError,
 )
@@ -71,6 +73,7 @@ class Residents:
         self._met: set[str] | None = set()
         """Runs that were taken up or begun while the boot reads rows."""
         self._stopped: str | None = None
+        self._thread: int | None = None  # whose loop opened it, and which alone may call it
 
     # -- how a run is reached -------------------------------------------------------------------
 
@@ -82,10 +85,12 @@ class Residents:
         return self.store.resolve(run)
 
     def _require_open(self) -> None:
-        if self._stopped is None and not hasattr(self, "store"):
-            raise HostStoppedError(self.path, "it was not opened; use `async with`")
         if self._stopped is not None:
             raise HostStoppedError(self.path, self._stopped)
+        if self._thread is None:
+            raise HostStoppedError(self.path, "it was not opened; use `async with`")
+        if self._thread != (thread := get_ident()):
+            raise HostThreadError(self.path, self._thread, thread)
 
     def _was_taken(self, run_id: str, delivery: str) -> bool:
         if run_id in self._resident or run_id in self.waiting:
