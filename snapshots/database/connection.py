@@ -14,13 +14,13 @@ import apsw
 from snapshots.database import pragmas
 from snapshots.database.errors import OtherThreadError
 from snapshots.database.places import wal_bytes
+from snapshots.database.transactions import Part, Transaction
 from snapshots.database.translation import translate
-from snapshots.errors import StorageClosedError, StorageForkedError
+from snapshots.errors import StorageClosedError, StorageError, StorageForkedError
 from snapshots.records import StoreStats
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from types import TracebackType
 
     from snapshots.database.checkpoints import Checkpoints, Gate
     from snapshots.database.descriptors import Registration
@@ -28,10 +28,11 @@ if TYPE_CHECKING:
 Row = tuple[Any, ...]
 T = TypeVar("T")
 
-_BEGIN: Final = "begin immediate"
-_COMMIT: Final = "commit"
-_ROLLBACK: Final = "rollback"
 _NS_PER_MS: Final = 1_000_000
+_NESTED: Final = "a transaction is open on this handle already, and they do not nest: end it first"
+_SYNCED_PART: Final = (
+    "a part of a transaction cannot be synced by itself: ask for it where the whole one begins"
+)
 
 
 class Database:
@@ -62,7 +63,7 @@ class Database:
         self._registration = registration
         self._is_closed = False
         self._transaction = Transaction(self)
-        self._part = _Part(self)
+        self._part = Part(self)
         cursor = connection.cursor()
         # Bound once, as they are on the path of every save; the driver finds a prepared
         # statement by its text.
@@ -96,22 +97,24 @@ class Database:
 
         With `sync` this one commit waits until it, and every commit before, is on the disk.
         Entering raises `StorageBusyError` if another process writes for too long, and what
-        a checkpoint has failed with since the last transaction.
+        a checkpoint has failed with since the last transaction. Raises `StorageError` where one is
+        open already.
         """
         transaction = self._transaction
         if transaction.is_open:
             self.require_mine(operation)
-        assert not transaction.is_open, "a transaction is open already, they do not nest"
+            raise StorageError(operation, self.path, _NESTED)
         transaction.operation = operation
         transaction.sync = sync
         return transaction
 
-    def writing(self, operation: str, *, sync: bool = False) -> Transaction | _Part:
+    def writing(self, operation: str, *, sync: bool = False) -> Transaction | Part:
         """Return the context of one write: a transaction, or a part of this thread's open one."""
         if not self._transaction.is_open:
             return self.transaction(operation, sync=sync)
         self.require_mine(operation)
-        assert not sync, "a part cannot be synced, only its whole transaction"
+        if sync:
+            raise StorageError(operation, self.path, _SYNCED_PART)
         self._part.operation = operation
         return self._part
 
@@ -136,7 +139,7 @@ class Database:
             self.run(sql, bindings)
             return self.changes()
         except apsw.Error as error:
-            raise translate(error, f"{verb} {run_id!r}", self.path) from error
+            raise self.translated(error, f"{verb} {run_id!r}") from error
         finally:
             gate.room.release()
 
@@ -251,6 +254,10 @@ class Database:
 
         self.connection.exec_trace = trace
 
+    def translated(self, error: apsw.Error, operation: str) -> StorageError:
+        """Return our error of one that the driver raised for a write."""
+        return translate(error, operation, self.path, self.connection.system_errno)
+
     def stats(self) -> StoreStats:
         """Return the file's sizes and what its checkpoints have cost."""
         self.require_usable("read stats")
@@ -288,107 +295,3 @@ class Database:
                 self._registration.leave()
         if self.checkpoints is not None:
             self.checkpoints.raise_failure()
-
-
-class Transaction:
-    """`with` one of these: BEGIN IMMEDIATE, then COMMIT, or ROLLBACK if anything raised.
-
-    A handle makes one and uses it again and again: they do not nest.
-    """
-
-    __slots__ = ("_database", "is_open", "operation", "sync", "thread", "told")
-
-    def __init__(self, database: Database) -> None:
-        """Make the one transaction of `database`, not yet begun."""
-        self._database = database
-        self.is_open = False
-        self.operation = ""
-        self.sync = False
-        self.thread = 0
-        self.told: list[Callable[[], object]] = []
-
-    def __enter__(self) -> None:
-        database = self._database
-        database.require_usable(self.operation)
-        if database.checkpoints is not None:
-            database.checkpoints.admit()
-        assert not database.connection.in_transaction, "an earlier transaction was left open"
-        database.gate.enter()
-        self.thread = get_ident()
-        self.is_open = True
-        try:
-            if self.sync:
-                pragmas.sync_at_commit(database.connection)
-            database.run(_BEGIN)
-        except BaseException as error:
-            self._end()
-            self._raise_ours(error)
-            raise
-
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        error: BaseException | None,
-        _traceback: TracebackType | None,
-    ) -> None:
-        if self._database.pid != os.getpid():
-            return  # a fork inside the block: undoing would reach into the parent's log
-        try:
-            if error is None:
-                self._database.run(_COMMIT)
-        except BaseException as failure:
-            error = failure
-            raise
-        finally:
-            told = self.told
-            if told:
-                self.told = []
-            self._end()
-            self._raise_ours(error)
-        if told and error is None:
-            for tell in told:
-                tell()
-
-    def _end(self) -> None:
-        """Leave no transaction open, whatever has happened, and let the next one in."""
-        database = self._database
-        try:
-            if database.connection.in_transaction:
-                database.run(_ROLLBACK)
-            if self.sync:
-                pragmas.sync_at_checkpoints(database.connection)
-        except apsw.Error as error:
-            raise translate(error, self.operation, database.path) from error
-        finally:
-            self.is_open = self.sync = False
-            database.gate.room.release()
-
-    def _raise_ours(self, error: BaseException | None) -> None:
-        if isinstance(error, apsw.Error):
-            raise translate(error, self.operation, self._database.path) from error
-
-
-class _Part:
-    """A write inside a transaction that somebody else has begun and will end."""
-
-    __slots__ = ("_database", "operation")
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self.operation = ""
-
-    def __enter__(self) -> None:
-        self._database.require_usable(self.operation)
-        # SQLite ends a transaction itself on some errors, a full disk for one: what runs
-        # after a caller has swallowed such an error would be committed alone.
-        in_transaction = self._database.connection.in_transaction
-        assert in_transaction, "the transaction was rolled back by an error that was swallowed"
-
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        error: BaseException | None,
-        _traceback: TracebackType | None,
-    ) -> None:
-        if isinstance(error, apsw.Error):
-            raise translate(error, self.operation, self._database.path) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Final
 
 import apsw
@@ -17,6 +18,11 @@ from snapshots.errors import (
 
 _BUSY: Final = (StorageBusyError, "another connection is writing; try again")
 _FULL: Final = (StorageFullError, "nothing of it was written; make room and try again")
+_OVER_LIMIT: Final = (
+    StorageFullError,
+    "nothing of it was written; a quota or a limit is used up: have it raised, or make room",
+)
+_USED_UP: Final = frozenset({errno.EDQUOT, errno.EFBIG})
 _READ_ONLY: Final = (
     StorageReadOnlyError,
     "the file, its folder and its -wal and -shm files must be writable by this user",
@@ -84,9 +90,15 @@ TRANSLATIONS: Final[dict[type[apsw.Error], tuple[type[StorageError], str]]] = {
 }
 
 
-def translate(error: apsw.Error, operation: str, path: str) -> StorageError:
-    """Make our error of a driver's; the caller raises it `from` the driver's."""
+def translate(error: apsw.Error, operation: str, path: str, number: int = 0) -> StorageError:
+    """Make our error of a driver's; the caller raises it `from` the driver's.
+
+    `number` is the system's of the call that failed last, as the connection tells it.
+    """
     ours, hint = TRANSLATIONS.get(type(error), _BUG)
+    # SQLite says that the disk is full of no other number than ENOSPC.
+    if ours is StorageUnavailableError and number in _USED_UP:
+        ours, hint = _OVER_LIMIT
     # A commit whose sync fails is in the log: the next one is written over it, a crash finds it.
     if getattr(error, "extendedresult", None) == apsw.SQLITE_IOERR_FSYNC:
         hint = _UNSYNCED

@@ -235,7 +235,7 @@ def test_a_full_file_says_so_and_takes_saves_again_once_there_is_room(database: 
 # The size that a file may have is a limit of the whole process, so this one has its own.
 LIMITED = """
 import os, resource, sys
-from snapshots import StorageUnavailableError, open_store
+from snapshots import StorageFullError, open_store
 
 def limit(size):
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
@@ -248,7 +248,7 @@ with open_store(sys.argv[1]) as store:
         limit(os.stat(sys.argv[1] + "-wal").st_size + 512 * step)
         try:
             header = store.save(header, blob)
-        except StorageUnavailableError:
+        except StorageFullError:
             limit(resource.RLIM_INFINITY)
             failed += 1
             assert not store.database.connection.in_transaction
@@ -265,7 +265,7 @@ with open_store(sys.argv[1]) as store:
 def test_a_write_that_fails_anywhere_leaves_the_last_save_and_a_usable_handle(
     tmp_path: Path,
 ) -> None:
-    """At each of many lengths of the log the disk refuses: the old row stays, then saves go on."""
+    """Wherever a limit cuts the log short: the old row stays, then saves go on."""
     done = subprocess.run(
         [sys.executable, "-c", LIMITED, os.fspath(tmp_path / "state.db")],
         capture_output=True,
@@ -308,7 +308,7 @@ def test_transactions_do_not_nest(database: Database) -> None:
     """A transaction in a transaction is a mistake that is found at once."""
     with database.transaction("outer"):
         database.run(PUT, (1, "one"))
-        with pytest.raises(AssertionError, match="nest"):
+        with pytest.raises(StorageError, match="nest"):
             database.transaction("inner")
     assert database.rows("read", READ) == [(1, "one")]
 
@@ -338,7 +338,7 @@ def test_what_follows_a_swallowed_error_is_not_committed_alone(database: Databas
             with database.writing("second"):
                 pytest.fail("the block must not run")
 
-    with pytest.raises(AssertionError, match="swallowed"):
+    with pytest.raises(StorageError, match="swallowed"):
         swallow_and_go_on()
     assert database.rows("read", READ) == []
     with database.transaction("next"):

@@ -19,6 +19,7 @@ from snapshots import (
     limits,
     open_store,
 )
+from snapshots.heads import is_sound
 from snapshots.store import saving
 
 LONG = 3 * limits.OVERWRITTEN_BYTES_MIN
@@ -238,3 +239,20 @@ def test_another_writer_is_waited_for_and_named(tmp_path: Path) -> None:
         other.execute("rollback")
         other.close()
         assert store.save(header, blob, changed=[(0, 9)]).revision == header.revision + 1
+
+
+@pytest.mark.parametrize("length", [16, 30, 60])
+def test_a_head_of_another_length_is_made_anew(store: SqliteSnapshotStore, length: int) -> None:
+    """A damaged one, with its revision still in it: all of the row is written, and is sound."""
+    blob = noise(LONG)
+    created(store, blob)
+    connection = store.database.connection
+    connection.pragma("ignore_check_constraints", True)
+    head = connection.execute("select head from runs").get
+    connection.execute("update runs set head = ?", (head[:length].ljust(length),))
+    connection.pragma("ignore_check_constraints", False)
+    blob[5:9] = bytes(4)
+    header = store.save(store.load("a").header, blob, changed=[(5, 9)])
+    assert is_sound(connection.execute("select head from runs").get)
+    stored = store.load("a")
+    assert (stored.blob, stored.header) == (blob, header)
