@@ -70,13 +70,14 @@ def is_for(wrapper: CallbackWrapper, event: str) -> bool | None:
     return None
 
 
-def call_of(wrapper: CallbackWrapper, phase: Phase) -> Call:
-    """Return what calls a callback in a phase, with the arguments that the library would give."""
+def by_name(wrapper: CallbackWrapper, phase: Phase) -> Call | None:
+    """Return what calls a callback in a phase, with the arguments that the library would give.
+
+    None for one that takes more than it names, or is no plain function.
+    """
     found = _function(wrapper)
     slots = _slots(found[1], phase) if found is not None else None
-    if found is None or slots is None:
-        return _as_the_library(wrapper, phase)
-    return _by_name(found[0], slots)
+    return _by_slots(found[0], slots) if found is not None and slots is not None else None
 
 
 def _function(wrapper: CallbackWrapper) -> tuple[Callable[..., Any], Any] | None:
@@ -108,7 +109,8 @@ def _slots(signature: Any, phase: Phase) -> tuple[Slot, ...] | None:
     return tuple(slots)
 
 
-def _as_the_library(wrapper: CallbackWrapper, phase: Phase) -> Call:
+def as_the_library(wrapper: CallbackWrapper, phase: Phase) -> Call:
+    """Return what calls a callback in a phase with all that there is, made by the library."""
     engine, transition, given = phase.engine, phase.transition, phase.given
 
     def call(trigger: TriggerData, extra: Extra) -> Any:
@@ -118,7 +120,7 @@ def _as_the_library(wrapper: CallbackWrapper, phase: Phase) -> Call:
     return call
 
 
-def _by_name(function: Callable[..., Any], slots: tuple[Slot, ...]) -> Call:
+def _by_slots(function: Callable[..., Any], slots: tuple[Slot, ...]) -> Call:
     if not slots:
         return lambda _trigger, _extra: function()
     gets = [get for _, get, by_name in slots if get is not None and not by_name]

@@ -46,28 +46,6 @@ class DurableSyncEngine(DurableEngine, SyncEngine):
         """Whether it is known that nothing happens before the next external event."""
         return fast.rests(self)
 
-    def begin_macrostep(self) -> TriggerData:
-        """Take the event at the head of the queue and return it; its macrostep begins."""
-        self.current, self.result = self.external_queue.items.pop(0), None
-        self.moved = True
-        self._macrostep_count += 1
-        self._microstep_count = self._steps = 0
-        self.node.fragment, self.tree.running = None, self.node
-        return self.current.trigger
-
-    def settle(self) -> bool:
-        """Save a macrostep that took its event alone, and let begin what follows.
-
-        Returns whether the turn goes on: the tree's budget is not spent.
-        """
-        self.between = False
-        self._reach_boundary()
-        self._begin()
-        if self.tree.budget <= 0:
-            return False
-        self.between = None
-        return True
-
     def activate_initial_state(self, **kwargs: Any) -> Any:
         """Run what is queued, the entering of the initial state first."""
         del kwargs

@@ -14,7 +14,7 @@ from statemachine.engines.base import _running_engine
 from statemachine.exceptions import InvalidDefinition
 from statemachine.orderedset import OrderedSet
 
-from machines.engine.plans import Plan
+from machines.engine.plans import MUTATED, Plan
 from machines.engine.routes import IGNORED, SLOW
 from machines.engine.turns import RESERVED, DurableEngine
 
@@ -50,7 +50,7 @@ def rests(engine: DurableSyncEngine) -> bool:
     if not engine.takes_plans or engine.internal_queue.queue.queue:
         return False
     plans = engine.plans
-    return plans.find(None, plans.raw) is IGNORED
+    return plans.find(None, plans.read()) is IGNORED
 
 
 def turn(engine: DurableSyncEngine) -> bool:
@@ -65,8 +65,12 @@ def turn(engine: DurableSyncEngine) -> bool:
         found, raw = _known(engine, items[0])
         if found is SLOW or not _take(engine, found, raw):
             return False
-        if not engine.settle():
+        engine.between = False
+        engine.tree.boundary(engine.node)
+        engine.begin_what_follows()
+        if engine.tree.budget <= 0:
             return True
+        engine.between = None
         if not engine.external_queue.items:
             return engine.running
     return False
@@ -88,7 +92,7 @@ def _known(engine: DurableSyncEngine, item: Queued) -> tuple[Found, Any]:
         return SLOW, None
     if trigger.kwargs and not UNCALLABLE.isdisjoint(trigger.kwargs):
         return SLOW, None
-    raw = plans.raw
+    raw = plans.read()
     found = plans.find(trigger.event, raw)
     if found is IGNORED and not engine.sm.allow_event_without_transition:
         return SLOW, None
@@ -97,11 +101,16 @@ def _known(engine: DurableSyncEngine, item: Queued) -> tuple[Found, Any]:
 
 def _take(engine: DurableSyncEngine, found: Found, raw: Any) -> bool:
     """Run the event at the head of the queue; return whether the macrostep is over with it."""
-    invokes = engine.invokes
+    invokes, node = engine.invokes, engine.node
     if invokes.active:
         invokes.spawn()
-    trigger = engine.begin_macrostep()
+    engine.current, engine.result = engine.external_queue.items.pop(0), None
+    trigger = engine.current.trigger
+    engine.moved = True
+    engine._macrostep_count += 1
+    engine._microstep_count = engine._steps = 0
     engine.planned += 1
+    node.fragment, engine.tree.running = None, node
     running: Any = engine
     token = _running_engine.set(running)
     try:
@@ -121,7 +130,7 @@ def _take(engine: DurableSyncEngine, found: Found, raw: Any) -> bool:
 
 def _went_as_planned(plans: Plans, route: Route, raw: Any) -> bool:
     """Whether the chart is where its route leads, and stays there by itself."""
-    now, after = plans.raw, route.after
+    now, after = plans.read(), route.after
     if route.may_follow:
         return False
     if route.entered is None and now is raw:  # what lies there is never changed in place
@@ -134,8 +143,7 @@ def _went_as_planned(plans: Plans, route: Route, raw: Any) -> bool:
 
 def _microstep(engine: DurableSyncEngine, plan: Plan, trigger: TriggerData, raw: Any) -> Any:
     """Take a transition; see the library's `SyncEngine.microstep`."""
-    engine.count_microstep()
-    engine._microstep_count = 1
+    engine._microstep_count = engine._steps = 1
     if plan.is_bare:
         if plan.left is not None:
             engine.plans.write(plan.route.after)
@@ -163,11 +171,9 @@ def _call_after(engine: DurableSyncEngine, plan: Plan, trigger: TriggerData) -> 
         if plan.left is None:
             # Without a target the library calls these just as those of `on`: it finds what it
             # made for them, the handler of their errors included, under the same key.
-            _call(engine, plan.after, trigger, Sets(engine, plan), [])
-            return
-        for call in plan.after.calls:
-            call(trigger, None)
-            plan.after.check()
+            _call(engine, plan.after, trigger, _sets(engine, plan, plan.after), [])
+        else:
+            _call_together(plan.after, trigger, [])
     except InvalidDefinition:
         raise
     except Exception as error:  # noqa: BLE001 - as above
@@ -180,11 +186,9 @@ def _cross(
     """Leave a state and enter the other; return the plan of what is left to be called."""
     plans = engine.plans
     if plan.before.calls:
-        for call in plan.before.calls:
-            results.append(call(trigger, None))
-            plan.before.check()
-        plan = plans.current(plan)
-        if plans.raw is not raw:
+        _call_together(plan.before, trigger, results)
+        plan = plan if plans.holds(plan) else plans.renewed(plan)
+        if plans.read() is not raw:
             _cross_by_the_library(engine, plan, trigger, results)
             return plan
     left = plan.left
@@ -194,21 +198,22 @@ def _cross(
         engine.invokes.cancel_for_state(left)
     if plan.exit.calls:
         _call(engine, plan.exit, trigger, None, [])
-        plan = plans.current(plan)
+        plan = plan if plans.holds(plan) else plans.renewed(plan)
     return _go_over(engine, plan, trigger, raw, results)
 
 
 def _stay(engine: DurableSyncEngine, plan: Plan, trigger: TriggerData, results: list[Any]) -> Plan:
     """Execute the content of a transition that leaves no state and enters none."""
+    plans = engine.plans
     if plan.on.calls:
-        sets = Sets(engine, plan)
+        sets = _sets(engine, plan, plan.on)
         _call(engine, plan.on, trigger, sets, results)
-        plan = engine.plans.current(plan)
+        plan = plan if plans.holds(plan) else plans.renewed(plan)
         if engine.sm.atomic_configuration_update:
-            if sets.made is not None:
+            if sets is not None and sets.made is not None:
                 engine.sm.configuration = sets.made["new_configuration"]
             else:
-                engine.plans.write(plan.route.after)
+                plans.write(plan.route.after)
     return plan
 
 
@@ -229,22 +234,23 @@ def _go_over(
     plans, chart, left = engine.plans, engine.sm, plan.left
     assert left is not None, "a transition without a target stays"
     at_once = chart.atomic_configuration_update
-    by_hand = plans.raw is not raw
+    by_hand = plans.read() is not raw
     if not at_once and by_hand:
         chart._config.discard(left)
     elif not at_once and plan.on.calls:
         plans.write(plan.route.amid)
     sets = None
     if plan.on.calls:
-        amid, sets = plans.raw, Sets(engine, plan)
+        amid, sets = plans.read(), _sets(engine, plan, plan.on)
         _call(engine, plan.on, trigger, sets, results)
-        by_hand = by_hand or plans.raw is not amid
-        plan = plans.current(plan)
+        by_hand = by_hand or plans.read() is not amid
+        plan = plan if plans.holds(plan) else plans.renewed(plan)
     if at_once and sets is not None and sets.made is not None:
         chart.configuration = sets.made["new_configuration"]
     elif at_once or not by_hand:
         plans.write(plan.route.after)
-    return _enter(engine, plan, trigger, adds=by_hand and not at_once)
+    adds = by_hand and not at_once
+    return _enter(engine, plan, trigger, adds=adds) if adds or plan.greets else plan
 
 
 def _enter(engine: DurableSyncEngine, plan: Plan, trigger: TriggerData, *, adds: bool) -> Plan:
@@ -256,7 +262,8 @@ def _enter(engine: DurableSyncEngine, plan: Plan, trigger: TriggerData, *, adds:
         engine.sm._config.add(entered)
     if plan.enter.calls:
         _call(engine, plan.enter, trigger, None, [])
-        plan = engine.plans.current(plan)
+        if not engine.plans.holds(plan):
+            plan = engine.plans.renewed(plan)
     if plan.marks:
         engine.invokes.mark_for_invoke(entered, trigger.kwargs)
     return plan
@@ -278,7 +285,20 @@ def _call(
             if told is None:
                 raise
             told(error)
-        group.check()
+        if len(group.registered) != group.count:
+            raise RuntimeError(MUTATED)
+
+
+def _call_together(group: Group, trigger: TriggerData, results: list[Any]) -> None:
+    """Call what is one block: an error of one ends it."""
+    for call in group.calls:
+        results.append(call(trigger, None))
+        if len(group.registered) != group.count:
+            raise RuntimeError(MUTATED)
+
+
+def _sets(engine: DurableSyncEngine, plan: Plan, group: Group) -> Sets | None:
+    return Sets(engine, plan) if group.asks else None
 
 
 class Sets:

@@ -7,17 +7,18 @@ holds while the chart gets no other callbacks; then it is made anew.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from types import MemberDescriptorType, MethodType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from statemachine.orderedset import OrderedSet
 
-from machines.engine.direct import Call, Phase, call_of, is_for
-from machines.engine.routes import SLOW, Route, Verdict, raw_of, route_of
+from machines.engine.direct import Call, Phase, as_the_library, by_name, is_for
+from machines.engine.routes import SLOW, Route, Verdict, route_of
 from machines.limits import PLANS_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Sized
+    from collections.abc import Callable, Sized
 
     from statemachine import State
 
@@ -40,11 +41,8 @@ class Group:
     """Its length when the plan was made."""
     is_odd: bool
     """Whether one is a coroutine function, or is asked whether it is to be called."""
-
-    def check(self) -> None:
-        """Raise what the library raises if callbacks joined since."""
-        if len(self.registered) != self.count:
-            raise RuntimeError(MUTATED)
+    asks: bool
+    """Whether one takes more than it names: the library's own objects are made for it."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -64,6 +62,8 @@ class Plan:
     """Whether either state invokes anything."""
     marks: bool
     """Whether the state that is entered does."""
+    greets: bool
+    """Whether more is done as that state is entered than to put it into the configuration."""
     listed: tuple[Group, ...]
     """The groups that have callbacks, for this event or another one."""
     is_bare: bool
@@ -81,6 +81,8 @@ class Plans:
         chart: Any = engine.sm
         self.model: Any = chart._config._model
         self.field: str = chart._config._state_field
+        self.read: Callable[[], Any] = partial(getattr, self.model, self.field, None)
+        """Returns what the model holds of the active states."""
         self._registry: dict[str, Any] = chart._callbacks._registry
         self._of: dict[Key, Found] = {}
         self._begin_anew()
@@ -110,19 +112,13 @@ class Plans:
                 return False
         return True
 
-    @property
-    def raw(self) -> Any:
-        """What the model holds of the active states."""
-        return getattr(self.model, self.field, None)
-
     def write(self, values: tuple[Any, ...]) -> None:
         """Have the model hold the active states, given by their values in order."""
-        setattr(self.model, self.field, raw_of(values))
+        held = values[0] if len(values) == 1 else OrderedSet(values) if values else None
+        setattr(self.model, self.field, held)
 
-    def current(self, plan: Plan) -> Plan:
-        """Return the plan, or a new one for the rest of a microstep in which callbacks joined."""
-        if self.holds(plan):
-            return plan
+    def renewed(self, plan: Plan) -> Plan:
+        """Return a plan in place of one that does not hold, for the rest of its microstep."""
         self._begin_anew()
         made = self._bind(plan.event, plan.route, at_any_price=True)
         assert made is not None
@@ -186,6 +182,7 @@ class Plans:
             after=made[4],
             invokes=invokes,
             marks=marks,
+            greets=bool(invokes or made[3].calls),
             listed=tuple(group for group in made if group.count),
             is_bare=not (invokes or any(group.calls for group in made)),
         )
@@ -195,12 +192,14 @@ class Plans:
             return NOBODY
         registered = self._registry[key].items
         asked = [(wrapper, is_for(wrapper, event)) for wrapper in registered]
-        calls = tuple(call_of(wrapper, phase) for wrapper, wanted in asked if wanted)
+        named = [(wrapper, by_name(wrapper, phase)) for wrapper, wanted in asked if wanted]
+        calls = tuple(call or as_the_library(wrapper, phase) for wrapper, call in named)
         is_odd = any(wanted is None or wrapper._iscoro for wrapper, wanted in asked)
-        return Group(calls, registered, len(registered), is_odd)
+        asks = any(call is None for _, call in named)
+        return Group(calls, registered, len(registered), is_odd, asks)
 
 
-NOBODY: Final = Group((), (), 0, is_odd=False)
+NOBODY: Final = Group((), (), 0, is_odd=False, asks=False)
 
 
 def _is_ordinary(engine: DurableEngine) -> bool:

@@ -79,13 +79,6 @@ def route_of(engine: DurableEngine, key: Key) -> Route | Verdict:
     return found
 
 
-def raw_of(values: tuple[Any, ...]) -> Any:
-    """Return what a model holds while states of these values are active."""
-    if len(values) == 1:
-        return values[0]
-    return OrderedSet(values) if values else None
-
-
 def _compile(engine: DurableEngine, event: str | None) -> Route | Verdict:
     if _is_special(event) or not _is_plain(type(engine.sm)):
         return SLOW

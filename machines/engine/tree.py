@@ -250,41 +250,40 @@ class Tree:
         """
         if self.pumping:
             return
-        self._begin()
+        self.pumping, self.budget = True, PUMP_MACROSTEPS_MAX
         try:
             while (node := self._next()) is not None:
                 if not self._turn_by_plans(node):
                     await self._turn(node)
         finally:
-            self._end()
+            self.pumping = False
+            if self.resting:
+                self._rested()
 
     def pump_at_once(self) -> None:
         """Do what `pump` does, but for the turn of a chart with coroutines that began just now."""
         if self.pumping:
             return
-        self._begin()
+        self.pumping, self.budget = True, PUMP_MACROSTEPS_MAX
         try:
             while (node := self._next()) is not None and not node.engine.is_async:
                 if not self._turn_by_plans(node):
                     run_at_once(self._turn(node))
         finally:
-            self._end()
-
-    def _begin(self) -> None:
-        self.pumping = True
-        self.budget = PUMP_MACROSTEPS_MAX
+            self.pumping = False
+            if self.resting:
+                self._rested()
 
     def _next(self) -> Node | None:
         """Return the chart whose turn it is, None if none has anything to do, or not now."""
-        self.admit()
+        if self.arrivals or self.timers.items:
+            self.admit()
         return self.turn[0] if self.turn and self.budget > 0 else None
 
-    def _end(self) -> None:
-        self.pumping = False
-        if self.resting:
-            resting, self.resting = self.resting, []
-            for rested in resting:
-                rested()
+    def _rested(self) -> None:
+        resting, self.resting = self.resting, []
+        for rested in resting:
+            rested()
 
     def _turn_by_plans(self, node: Node) -> bool:
         """Run what of a chart's turn is ordinary; return whether the turn is over."""
@@ -372,7 +371,8 @@ class Tree:
     def boundary(self, node: Node) -> None:
         """Save, then end the outside work of the states that were left."""
         self.running = None
-        self.admit()
+        if self.arrivals or self.timers.items:
+            self.admit()
         invokes = node.engine.invokes
         if invokes.marked or invokes.active:
             invokes.number()
@@ -381,6 +381,7 @@ class Tree:
             stopped, self.stopped = self.stopped, []
             for path, invoke in stopped:
                 self.keeper.stop(path, invoke)
+        node.engine.moved = False
 
     @property
     def is_sync(self) -> bool:

@@ -225,7 +225,7 @@ class DurableEngine:
             took = await self._come_to_rest()
             if not self.running:
                 break
-            self._begin()
+            self.begin_what_follows()
             if self.between is not None and self.tree.budget <= 0:
                 return
             self.between = None
@@ -248,10 +248,10 @@ class DurableEngine:
             took = await self._step(self._run_macrostep)
         if self.running and (took or self.moved):
             self.between = took
-            self._reach_boundary()
+            self.tree.boundary(self.node)
         return took
 
-    def _begin(self) -> None:
+    def begin_what_follows(self) -> None:
         """Let what the save allows begin: invokes, then the sender's next step."""
         if self.invokes.active or self.invokes.marked:
             self.invokes.spawn()
@@ -275,10 +275,6 @@ class DurableEngine:
             self.clear_cache()
             result = step(*args)
             return await result if self.is_async else result
-
-    def _reach_boundary(self) -> None:
-        self.tree.boundary(self.node)
-        self.moved = False
 
     def _answer(self) -> None:
         current, self.current = self.current, None
@@ -317,7 +313,7 @@ class DurableEngine:
             self.node.finished = True
             self.tree.timers.drop_chart(self.node.path)
             self.tree.finished(self.node)
-            self._reach_boundary()
+            self.tree.boundary(self.node)
         self._answer()
         self.node.fragment = None
         self._drop_external_events()
