@@ -100,6 +100,8 @@ class Node:
     id: str
     """The invocation that this chart is, in its parent; empty for the root."""
     cls: type[StateChart[Any]]
+    path: str = field(init=False)
+    """Where the chart is in the tree: invoke ids from the root down."""
     chart: StateChart[Any] = field(init=False)
     engine: DurableEngine = field(init=False)
     children: dict[str, Node] = field(default_factory=dict)
@@ -133,6 +135,7 @@ class Node:
 
     def __post_init__(self) -> None:
         """Count as moved: it was never encoded."""
+        self.path = path_below(self.parent.path, self.id) if self.parent is not None else self.id
         self.names = names_of(self.cls)
         self.tree.moved[self] = None
 
@@ -165,12 +168,6 @@ class Node:
                 return False
             node = node.parent
         return node.tree.root is node
-
-    @property
-    def path(self) -> str:
-        """Where the chart is in the tree: invoke ids from the root down."""
-        above = self.parent.path if self.parent is not None else ""
-        return path_below(above, self.id)
 
     @property
     def is_spawned(self) -> bool:

@@ -225,29 +225,32 @@ class Ledgers:
 
         An error that no transition took is noted too: without that it would leave no trace.
         """
-        was, now = node.shown, node.shown_now()
+        was, now = node.shown, node.names.active(node.chart)
         if now == was and not node.untaken:
             return
-        path, current, now_ms = node.path, node.engine.current, clock.now_ms()
-        event = str(current.trigger.event) if current is not None else ""
+        current, now_ms = node.engine.current, clock.now_ms()
         if now != was:
+            event = str(current.trigger.event) if current is not None else ""
             said = "" if event == INITIAL else event
-            undo.append(self.trail.add(now_ms, path, said, was, now))
-        for error in node.untaken:
-            told = describe(error)
-            said = f"error.execution, not taken: {told['type']}: {told['message']}"
-            undo.append(self.trail.add(now_ms, path, said, now, now))
-        node.shown, node.untaken = now, []
-        undo.append(partial(setattr, node, "shown", was))
+            undo.append(self.trail.add(now_ms, node.path, said, was, now))
+            undo.append(partial(setattr, node, "shown", was))
+            node.shown = now
+        if node.untaken:
+            for error in node.untaken:
+                told = describe(error)
+                said = f"error.execution, not taken: {told['type']}: {told['message']}"
+                undo.append(self.trail.add(now_ms, node.path, said, now, now))
+            node.untaken = []
 
     def reacted(self, node: Node) -> None:
         """Let go of an event and of an outcome whose transition was just saved."""
         current = node.engine.current
         if current is None:
             return
-        self._delivered.pop(current.seq, None)
-        event = str(current.trigger.event)
-        if not event.startswith(DONE):
+        if self._delivered:
+            self._delivered.pop(current.seq, None)
+        event = current.trigger.event
+        if event is None or not event.startswith(DONE):
             return
         row = self.effects.of_invoke(node.path, event.removeprefix(DONE))
         if row is not None and row.tail is not None:

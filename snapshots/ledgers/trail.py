@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from snapshots.codec import dump, load
@@ -18,14 +18,15 @@ class Trail:
     The bytes are bounded because every save writes them: they fit into the page that it changes
     anyway. The newest transition is kept however long it is.
 
-    An entry never changes, so it is kept as the JSON that it is saved as: to encode a full trail
-    anew would be a quarter of all that a host does for an event. So is the whole array.
+    An entry never changes, so the trail is kept as the JSON that it is saved as: to encode a full
+    one anew would be a quarter of all that a host does for an event.
     """
 
     def __init__(self, entries: Iterable[list[Any]] = ()) -> None:
-        self._entries: deque[bytes] = deque(map(dump, entries), TRAIL_ENTRIES_MAX)
-        self._bytes = sum(map(len, self._entries))
-        self.json = b"[%b]" % b",".join(self._entries) if self._entries else b""
+        texts = [*map(dump, entries)][-TRAIL_ENTRIES_MAX:]
+        self._sizes = tuple(map(len, texts))
+        """How long the JSON of each entry is."""
+        self.json = b"[%b]" % b",".join(texts) if texts else b""
         """`[at_ms, path, event, from, to]` for each transition, oldest first; empty without one."""
 
     def add(
@@ -33,30 +34,30 @@ class Trail:
     ) -> Callable[[], None]:
         """Note that a chart went from one configuration to another at an event, cut to a bound.
 
-        Returns what takes the note back, while no other was added behind it.
+        Returns what takes the note back, and all that were added behind it.
         """
-        entries, size, former = self._entries, self._bytes, self.json
+        former, sizes = self.json, self._sizes
         added = dump([at_ms, path, event[:TRAIL_EVENT_CHARS_MAX], was, now])
-        forgotten: list[bytes] = []
-        self._bytes += len(added)
-        while entries and (self._bytes > TRAIL_BYTES_MAX or len(entries) == TRAIL_ENTRIES_MAX):
-            forgotten.append(entries.popleft())
-            self._bytes -= len(forgotten[-1])
         # It grows at one end and shrinks at the other: what stays is copied, not joined anew.
-        cut = size + len(added) - self._bytes + len(forgotten)
-        self.json = b"[%b,%b]" % (former[1 + cut : -1], added) if entries else b"[%b]" % added
-        entries.append(added)
+        stays, begin = len(sizes), 1
+        total = len(former) - 1 - stays + len(added)  # without the brackets and commas
+        while stays and (total > TRAIL_BYTES_MAX or stays == TRAIL_ENTRIES_MAX):
+            size = sizes[-stays]
+            total, begin, stays = total - size, begin + size + 1, stays - 1
+        if stays:
+            self.json = b"[%b,%b]" % (former[begin:-1], added)
+            self._sizes = (*sizes[-stays:], len(added))
+        else:
+            self.json, self._sizes = b"[%b]" % added, (len(added),)
+        return partial(self._put_back, former, sizes)
 
-        def undo() -> None:
-            entries.pop()
-            entries.extendleft(reversed(forgotten))
-            self._bytes, self.json = size, former
-
-        return undo
+    def _put_back(self, json: bytes, sizes: tuple[int, ...]) -> None:
+        self.json, self._sizes = json, sizes
 
     def as_value(self) -> list[Any]:
         """Return the entries as JSON values."""
-        return [load(entry) for entry in self._entries]
+        entries: list[Any] = load(self.json or b"[]")
+        return entries
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self._sizes)
