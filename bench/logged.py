@@ -13,7 +13,7 @@ from statemachine import StateChart
 
 from bench.payloads import records
 from bench.saving import started
-from machines.run.inbox import Incoming
+from machines.run.inbox import Incoming, take_in
 from machines.run.run import Run
 from snapshots.layout import unfold_blob
 
@@ -77,7 +77,7 @@ class Steps:
         (state,) = worker.chart.configuration
         event = "wait" if state.id == "resting" else "go_on"
         given = Incoming(event=event, data={"values": values}, path=worker.path)
-        assert self._run.take_in(given) is not None
+        take_in(self._run, worker, given)
         self._run.wake()
 
     def log(self) -> Log:

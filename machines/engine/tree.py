@@ -167,9 +167,9 @@ class Tree:
         if node is not None and not node.finished:
             self._arrive(node, None, event, kwargs)
 
-    def take_in(self, node: Node, path: str, item: Queued) -> None:
-        """Take an event from outside for a chart, which is at `path` and has not ended."""
-        arrival = Arrival(path, None, item)
+    def take_in(self, node: Node, item: Queued) -> None:
+        """Take an event from outside for a chart that has not ended."""
+        arrival = Arrival(node.path, None, item)
         if self.running is None and not self.arrivals and not self.timers.items:
             # What `admit` comes to where nothing else can come before it.
             self.admitted.append(arrival)

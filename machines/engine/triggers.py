@@ -34,9 +34,8 @@ def make_trigger(
     else:
         name = name or _name_of(chart, event)
         bound = BoundEvent(event, name=name, delay=delay, internal=internal, _sm=chart)
-    trigger = TriggerData(machine=chart, event=bound, send_id=send_id, args=args)
-    trigger.kwargs = dict(kwargs or {})
-    return trigger
+    data = dict(kwargs) if kwargs is not None else {}
+    return TriggerData(machine=chart, event=bound, send_id=send_id, args=args, kwargs=data)
 
 
 def _bound(chart: StateChart[Any], event: str) -> BoundEvent:

@@ -131,7 +131,8 @@ class Residents:
         tree = live.tree
         if not (tree.turn or tree.pumping or tree.arrivals):
             return live, True
-        return live, not (quiet or declared_delay(live, event))
+        root = tree.root
+        return live, not (quiet or (root is not None and declared_delay(root, event)))
 
     # -- runs in memory -------------------------------------------------------------------------
 

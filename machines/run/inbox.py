@@ -7,6 +7,7 @@ from math import isfinite
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from machines.engine.queues import Queued
 from machines.engine.triggers import make_trigger
 from machines.engine.turns import RESERVED
 from machines.errors import EventRefusedError
@@ -19,6 +20,7 @@ from snapshots.errors import InvalidKeyError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from machines.engine.nodes import Node
     from machines.gates import Gate
     from machines.run.run import Run
     from machines.run.waiters import Receipt
@@ -48,23 +50,39 @@ def send(
     for it. Raises RunFinishedError, EventRefusedError, EncodeError for data that cannot be
     stored, and for a delayed one what the save raises.
     """
-    if _was_taken(run, delivery):
+    if delivery is not None and _was_taken(run, delivery):
         return TAKEN
     run.require_live()
-    if run.is_stale(given.epoch):
+    if given.epoch is not None and run.is_stale(given.epoch):
         return STALE
     given = _checked(run, given)
     if delivery is not None:
         run.ledgers.deliver(delivery, run.tree.seq + 1)
-    delay_ms = declared_delay(run, given.event, given.path)
+    node = run.tree.find(given.path)
+    assert node is not None, f"run {run.run_id!r} has no chart at {given.path!r}"
+    delay_ms = declared_delay(node, given.event)
     if delay_ms:
-        _send_later(run, given, delay_ms)
+        _send_later(run, node, given, delay_ms)
         waiter.set_result(None)
-        return None
-    seq = run.take_in(given, waiter=waiter)
-    assert seq is not None, f"run {run.run_id!r} has no chart at {given.path!r}"
-    run.wake()
+    else:
+        take_in(run, node, given, waiter=waiter)
+        run.wake()
     return None
+
+
+def take_in(run: Run, node: Node, given: Incoming, *, waiter: Any = None) -> None:
+    """Queue an event from outside for a chart that has not ended.
+
+    It does not run yet: `wake` has it run. Until a save holds it, it is kept where the charts are
+    built anew.
+    """
+    assert not node.finished, f"run {run.run_id!r}: the chart at {given.path!r} has ended"
+    trigger = make_trigger(
+        node.chart, given.event, args=given.args, kwargs=given.data, send_id=given.send_id
+    )
+    trigger.future = waiter
+    tree = run.tree
+    tree.take_in(node, Queued(tree.now(), tree.number(), trigger, epoch=given.epoch))
 
 
 def answer(
@@ -75,10 +93,10 @@ def answer(
     Raises GateClosedError if no gate takes it, AmbiguousGateError if several are open under that
     key, and EventRefusedError for data that the gate's model refuses.
     """
-    if _was_taken(run, delivery):
+    if delivery is not None and _was_taken(run, delivery):
         return TAKEN
     run.require_live()
-    if run.is_stale(given.epoch):
+    if given.epoch is not None and run.is_stale(given.epoch):
         return STALE
     found, source = gate_for(run.run_id, nodes_of(run.tree), gate, given.event)
     if given.event in source.models:
@@ -95,17 +113,14 @@ def _check_model(run: Run, gate: str, source: Gate, given: Incoming) -> None:
         raise EventRefusedError(run.run_id, given.event, reason, hint)
 
 
-def _was_taken(run: Run, delivery: str | None) -> bool:
-    if delivery is None:
-        return False
+def _was_taken(run: Run, delivery: str) -> bool:
     check_delivery(delivery)
     return delivery in run.ledgers.deliveries
 
 
-def declared_delay(run: Run, event: str, path: str = "") -> float:
+def declared_delay(node: Node, event: str) -> float:
     """Return the delay, in ms, that a chart declares for an event; 0 without one."""
-    node = run.tree.find(path)
-    if node is None or event in node.engine.prompt:
+    if event in node.engine.prompt:
         return 0
     known = getattr(type(node.chart), event, None)
     delay: float = getattr(known, "delay", 0) or 0
@@ -114,9 +129,9 @@ def declared_delay(run: Run, event: str, path: str = "") -> float:
     return delay
 
 
-def _send_later(run: Run, given: Incoming, delay_ms: float) -> None:
+def _send_later(run: Run, node: Node, given: Incoming, delay_ms: float) -> None:
     assert run.tree.running is None, "a timer from outside is set between two macrosteps"
-    seq = _set_timer(run, given, delay_ms)
+    seq = _set_timer(run, node, given, delay_ms)
     try:
         run.write()
     except BaseException:
@@ -126,10 +141,8 @@ def _send_later(run: Run, given: Incoming, delay_ms: float) -> None:
     run.ledgers.delivered(seq)
 
 
-def _set_timer(run: Run, given: Incoming, delay_ms: float) -> int:
+def _set_timer(run: Run, node: Node, given: Incoming, delay_ms: float) -> int:
     """Keep an event from outside until its time; return its number."""
-    node = run.tree.find(given.path)
-    assert node is not None, f"run {run.run_id!r} has no chart at {given.path!r}"
     trigger = make_trigger(
         node.chart,
         given.event,
@@ -169,12 +182,12 @@ def _enter(run: Run, given: Incoming, delay: float | None) -> None:
     node = run.tree.find(given.path)
     if not run.goes_on or node is None or node.finished:
         return  # the chart has ended, and nobody waits for an answer
-    delay_ms = declared_delay(run, given.event, given.path) if delay is None else delay
+    delay_ms = declared_delay(node, given.event) if delay is None else delay
     if not delay_ms:
-        run.take_in(given)
+        take_in(run, node, given)
         run.wake()
     elif run.tree.running is None:
-        _set_timer(run, given, delay_ms)
+        _set_timer(run, node, given, delay_ms)
         run.arrived()
     else:
         run.when_quiet(lambda: _enter(run, given, delay))
@@ -182,12 +195,13 @@ def _enter(run: Run, given: Incoming, delay: float | None) -> None:
 
 def _checked(run: Run, given: Incoming) -> Incoming:
     """Return the event with values of its own: what its sender changes later does not reach it."""
-    refuse_reserved(run.run_id, given.event, given.data)
-    if not given.args and are_constants(given.data):
+    event, args, data, path, send_id, epoch = given
+    refuse_reserved(run.run_id, event, data)
+    if not args and are_constants(data):
         return given
-    values = [list(given.args), dict(given.data)]
-    args, data = run.machine.codec.copy(values, root=f"event {given.event}")
-    return given._replace(args=tuple(args), data=data)
+    values = [list(args), dict(data)]
+    args, data = run.machine.codec.copy(values, root=f"event {event}")
+    return Incoming(event, tuple(args), data, path, send_id, epoch)
 
 
 def are_constants(data: Mapping[str, Any]) -> bool:

@@ -12,9 +12,8 @@ from machines.binding.capturing import beside_charts, encode_moved
 from machines.binding.planting import make_child, plant
 from machines.binding.works import read_arrival
 from machines.books import Books, Owner
-from machines.engine.queues import Queued, answer, reject_waiter
+from machines.engine.queues import answer, reject_waiter
 from machines.engine.tree import Tree
-from machines.engine.triggers import make_trigger
 from machines.errors import RunFinishedError
 from machines.gates import OpenGate, open_gates
 from machines.run import ending, restoring
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
 
     from machines.definition import Machine
     from machines.engine.nodes import Arrival, Call, Node
-    from machines.run.inbox import Incoming
+    from machines.engine.queues import Queued
     from machines.run.telling import Teller
     from snapshots.clock import Clock
     from snapshots.records import RunHeader, Status, StoredRun
@@ -159,23 +158,6 @@ class Run:
         """Raise RunFinishedError if the run takes nothing more."""
         if self.status != "live":
             raise RunFinishedError(self.run_id, self.status)
-
-    def take_in(self, given: Incoming, *, waiter: Any = None) -> int | None:
-        """Queue an event from outside and return its number; None if the chart has ended.
-
-        It does not run yet: `wake` has it run. Until a save holds it, it is kept where the charts
-        are built anew.
-        """
-        tree, node = self.tree, self.tree.find(given.path)
-        if node is None or node.finished:
-            return None
-        trigger = make_trigger(
-            node.chart, given.event, args=given.args, kwargs=given.data, send_id=given.send_id
-        )
-        trigger.future = waiter
-        item = Queued(tree.now(), tree.number(), trigger, epoch=given.epoch)
-        tree.take_in(node, given.path, item)
-        return item.seq
 
     def note_delivering(self, delivery: str, future: Any) -> None:
         """Know who waits for a delivery, until that is answered."""
