@@ -125,7 +125,7 @@ class Desk(Residents):
         live: Run | None
         live, takes = None, False
         if delivery is None:
-            live, takes = self._look_at(self._resolve(run), event)
+            live, takes = self._look_at(run, event)
         if not takes:
             live = await self._ready_for(run, event, delivery)
         if live is None:
@@ -135,6 +135,8 @@ class Desk(Residents):
         receipt = entering.send(live, given, waiter=future, delivery=delivery)
         if receipt is not None:
             return receipt
+        if future.done():  # as most are: nothing is to be waited for
+            return future.result()
         return await self._answered(live, future, delivery)
 
     async def answer(
@@ -164,6 +166,8 @@ class Desk(Residents):
         receipt = entering.answer(live, gate, given, future, delivery=delivery)
         if receipt is not None:
             return receipt
+        if future.done():
+            return future.result()
         return await self._answered(live, future, delivery)
 
     async def _ready_for(
@@ -194,8 +198,6 @@ class Desk(Residents):
                 return None
 
     async def _answered(self, live: Run, future: asyncio.Future[Any], delivery: str | None) -> Any:
-        if future.done():  # as most are: nothing is to be waited for
-            return future.result()
         if delivery is not None:
             live.note_delivering(delivery, future)
         return await asyncio.shield(future)

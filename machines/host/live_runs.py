@@ -122,17 +122,26 @@ class Residents:
             await rested
             self._require_open()
 
-    def _look_at(self, run_id: str, event: str, *, quiet: bool = False) -> tuple[Run, bool]:
+    def _look_at(self, run: str, event: str, *, quiet: bool = False) -> tuple[Run, bool]:
         """Return a live run, and whether it takes the event now; see `_ready`."""
-        live = self._unpause(self.live(run_id))
-        if self._shop.is_waited_for_by(live):
-            reason = "a callback of the run would wait for its own macrostep"
-            raise EventRefusedError(run_id, event, reason, "send it from the chart instead")
+        live = self._reach(run)
+        live.paused = False
         tree = live.tree
         if not (tree.turn or tree.pumping or tree.arrivals):
-            return live, True
+            return live, True  # nor can the task that asks be one of its macrostep
+        if self._shop.is_waited_for_by(live):
+            reason = "a callback of the run would wait for its own macrostep"
+            raise EventRefusedError(live.run_id, event, reason, "send it from the chart instead")
         root = tree.root
         return live, not (quiet or (root is not None and declared_delay(root, event)))
+
+    def _reach(self, run: str) -> Run:
+        """Return a live run by its id or a prefix of it; raises as `live` does."""
+        if self._stopped is None:
+            resident = self._passing.use(run)
+            if resident is not None and resident.row.header is not None:
+                return resident
+        return self.live(self._resolve(run))
 
     # -- runs in memory -------------------------------------------------------------------------
 
@@ -319,7 +328,8 @@ class Residents:
 
     def wake(self, run: Run) -> None:
         """See that the run's tree runs."""
-        self._passing.hold(run)
+        if self._resident.get(run.run_id) is not run:
+            self._passing.hold(run)
         self._shop.wake(run)
 
     def post(self, function: Callable[[], object]) -> None:
@@ -328,7 +338,8 @@ class Residents:
 
     def saved(self, run: Run) -> None:
         """Arm the run's timers."""
-        self._passing.hold(run)
+        if self._resident.get(run.run_id) is not run:
+            self._passing.hold(run)
         if self._retry_waits_ms:
             self._retry_waits_ms.pop(run.run_id, None)
         self._alarm.set(run.run_id, run.due_ms)
