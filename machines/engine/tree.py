@@ -12,11 +12,10 @@ from functools import partial
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from statemachine.exceptions import TransitionNotAllowed
-
+from machines.engine.giving_up import give_up
 from machines.engine.nodes import Arrival, Keeper, MakeChild, Node
 from machines.engine.nurseries import told_of
-from machines.engine.queues import Queued, answer, answer_waiter, reject
+from machines.engine.queues import Queued, answer, answer_waiter
 from machines.engine.triggers import make_trigger, readdress
 from machines.engine.turns import run_at_once
 from machines.limits import PUMP_MACROSTEPS_MAX
@@ -315,28 +314,8 @@ class Tree:
         self.running = None
         if self.keeper.failed(node, node.engine.current, error):
             return
-        if not self._give_up(node, error):
+        if not give_up(node, error):
             raise error
-
-    def _give_up(self, node: Node, error: Exception) -> bool:
-        """Leave the chart as the library's engines do; return whether somebody was told.
-
-        What is queued behind the event is dropped, but for an event that no transition takes in
-        a synchronous chart.
-        """
-        engine = node.engine
-        engine.between = None
-        engine.internal_queue.clear()
-        current, engine.current = engine.current, None
-        told = reject(current.trigger if current is not None else None, error)
-        self.rest(node)
-        if isinstance(error, TransitionNotAllowed) and not engine.is_async:
-            if not engine.external_queue.is_empty():
-                self.ready(node)
-            return told
-        engine.external_queue.reject_futures(error)
-        engine.external_queue.clear()
-        return told
 
     def rest(self, node: Node) -> None:
         """End the chart's turn."""

@@ -220,7 +220,7 @@ class Desk(Residents):
         if live.header is None or not live.at_rest or self._shop.busy(live):
             return False
         self._passing.drop(live)
-        self._drop_retry(live)
+        self._retries.drop(live.run_id)
         live.over = True
         self.waiting.add(run_id)
         return True

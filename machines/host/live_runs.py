@@ -17,7 +17,8 @@ from machines.errors import (
     RunFinishedError,
 )
 from machines.host.passing import Passing, only_waits
-from machines.limits import ANSWER_REST_S, SAVE_RETRY_MS, SAVE_RETRY_MS_MAX
+from machines.host.retrying import Retries
+from machines.limits import ANSWER_REST_S, SAVE_RETRY_MS_MAX
 from machines.migrations import route
 from machines.recovery.decision import Report, ask, decide, read
 from machines.recovery.migrating import migrate
@@ -68,8 +69,7 @@ class Residents:
         """Live runs that only wait: built on their next event."""
         self._passing = Passing(self.waiting, self._is_idle, self._later)
         self._resident = self._passing.resident
-        self._retry_waits_ms: dict[str, int] = {}
-        self._retries: dict[str, asyncio.TimerHandle] = {}
+        self._retries = Retries(self._later, lambda run: self._unpause(run).arrived())
         self._met: set[str] | None = set()
         """Runs that were taken up or begun while the boot reads rows."""
         self._stopped: str | None = None
@@ -137,7 +137,7 @@ class Residents:
 
     def _reach(self, run: str) -> Run:
         """Return a live run by its id or a prefix of it; raises as `live` does."""
-        if self._stopped is None:
+        if self._stopped is None and self._thread == get_ident():
             resident = self._passing.use(run)
             if resident is not None and resident.row.header is not None:
                 return resident
@@ -273,14 +273,14 @@ class Residents:
         is_busy = run.run_id in self._retries or self._shop.busy(run)
         return only_waits(run) and not is_busy
 
-    def _later(self, seconds: float, function: Callable[[], object]) -> None:
-        self._shop.later(seconds, function)
+    def _later(self, seconds: float, function: Callable[[], object]) -> asyncio.TimerHandle:
+        return self._shop.later(seconds, function)
 
     def forget(self, run: Run, error: BaseException) -> None:
         """Let a run that is not to go on here out of memory; who waits for it is told."""
         if self._passing.drop(run):
             self._alarm.drop(run.run_id)
-            self._drop_retry(run)
+            self._retries.drop(run.run_id)
         run.release(error)
         self._shop.abandon(run)
 
@@ -340,8 +340,8 @@ class Residents:
         """Arm the run's timers."""
         if self._resident.get(run.run_id) is not run:
             self._passing.hold(run)
-        if self._retry_waits_ms:
-            self._retry_waits_ms.pop(run.run_id, None)
+        if self._retries.waits_ms:
+            self._retries.waits_ms.pop(run.run_id, None)
         self._alarm.set(run.run_id, run.due_ms)
         if self.told.hears:
             self.told.saved(run)
@@ -359,23 +359,7 @@ class Residents:
         if isinstance(error, RevisionConflictError | RunNotFoundError):
             self.lost(run, error)
             return
-        if run.run_id not in self._retries:
-            before_ms = self._retry_waits_ms.get(run.run_id, SAVE_RETRY_MS)
-            wait_ms = min(before_ms * 2, SAVE_RETRY_MS_MAX)
-            self._retry_waits_ms[run.run_id] = wait_ms
-            again = partial(self._retry, run)
-            self._retries[run.run_id] = self._shop.later(wait_ms / 1000, again)
-
-    def _retry(self, run: Run) -> None:
-        del self._retries[run.run_id]
-        self._unpause(run)
-        run.arrived()
-
-    def _drop_retry(self, run: Run) -> None:
-        self._retry_waits_ms.pop(run.run_id, None)
-        scheduled = self._retries.pop(run.run_id, None)
-        if scheduled is not None:
-            scheduled.cancel()
+        self._retries.add(run)
 
     def lost(self, run: Run, error: Exception) -> None:
         """Let go of a live run that cannot go on from its last save."""
@@ -385,7 +369,7 @@ class Residents:
     def ended(self, run: Run) -> None:
         """Let go of a run that is not live any more."""
         self._passing.drop(run)
-        self._drop_retry(run)
+        self._retries.drop(run.run_id)
         self._alarm.drop(run.run_id)
         self._shop.abandon(run)
 

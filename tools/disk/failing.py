@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import apsw
 
-from snapshots.database.connection import Database, Transaction
+from snapshots.database import Database, Transaction
 from snapshots.errors import (
     StorageBusyError,
     StorageError,

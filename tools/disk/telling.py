@@ -7,8 +7,8 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
 from machines.run.run import Run
+from snapshots.database import Database, Transaction
 from snapshots.database.checkpoints import Checkpoints
-from snapshots.database.connection import Database, Transaction
 from snapshots.store.sqlite import SqliteSnapshotStore
 
 if TYPE_CHECKING:
