@@ -52,7 +52,7 @@ class Moves(Saves):
         for place, node in enumerate(self.charts[1:], start=1):
             self.expected[place] = next(still)
             vars(node.chart.model).update(self.expected[place])
-            node.fragment = None
+            node.mark_moved()
 
     def turns(self) -> Iterator[int]:
         """Yield the first place, again and again."""

@@ -62,7 +62,7 @@ class Steps:
         for place, worker in enumerate(self._workers):
             self._told[place] = values = next(self._records)
             vars(worker.chart.model).update(values)
-            worker.fragment = None
+            worker.mark_moved()
         for place in range(0, len(self._workers), 2):
             self._tell(place)
 

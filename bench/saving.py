@@ -61,7 +61,7 @@ class Saves:
         self._moved = self.charts[place]
         self.expected[place] = values = next(self._values)
         vars(self._moved.chart.model).update(values)
-        self._moved.fragment = None
+        self._moved.mark_moved()
 
     def act(self) -> None:
         """Reach the boundary: the run is saved."""

@@ -75,7 +75,7 @@ def capture(
             machine.name, "it is inside a macrostep", "capture it when its send has returned"
         )
     for below in tree.root.walk() if tree.root is not None else ():
-        below.fragment = None  # what was changed by hand since its last macrostep counts too
+        below.mark_moved()  # what was changed by hand since its last macrostep counts too
     encode = machine.codec.encode
     fields = {
         "v": b"1",

@@ -300,7 +300,7 @@ def _count_attempts(node: Node) -> None:
     for invoke in invokes.active.values():
         if invoke.live and invoke.kind in ("call", "effect"):
             invoke.attempt += 1
-            node.fragment = None
+            node.mark_moved()
     for mark in invokes.marked:
         mark.attempt += 1
-        node.fragment = None
+        node.mark_moved()

@@ -110,7 +110,8 @@ def _take(engine: DurableSyncEngine, found: Found, raw: Any) -> bool:
     engine._macrostep_count += 1
     engine._microstep_count = engine._steps = 0
     engine.planned += 1
-    node.fragment, engine.tree.running = None, node
+    node.mark_moved()
+    engine.tree.running = node
     running: Any = engine
     token = _running_engine.set(running)
     try:

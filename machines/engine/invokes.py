@@ -132,7 +132,7 @@ class Invokes(InvokeManager):
         self._cleanup()
         if not self.marked:
             return numbered
-        self.node.fragment = None
+        self.node.mark_moved()
         marked, self.marked = sorted(self.marked, key=lambda mark: mark.order), []
         for mark in marked:
             if mark.id is not None:
@@ -178,7 +178,7 @@ class Invokes(InvokeManager):
         """Begin what is marked: the save that holds it is on disk."""
         self.number()
         if self.marked:
-            self.node.fragment = None
+            self.node.mark_moved()
         while self.marked:
             mark = self.marked.pop(0)
             assert mark.id is not None
@@ -300,7 +300,7 @@ class Invokes(InvokeManager):
         if invoke.cancelled:
             return
         tree, node = self.node.tree, self.node
-        node.fragment = None
+        node.mark_moved()
         tree.timers.drop_invoke(node.path, invoke.id)
         self.engine.external_queue.void(invoke.id)
         child = node.children.pop(invoke.id, None)
@@ -328,7 +328,7 @@ class Invokes(InvokeManager):
         for key in ended:
             del self.active[key]
         if ended:
-            self.node.fragment = None
+            self.node.mark_moved()
 
 
 def drop(node: Node) -> None:

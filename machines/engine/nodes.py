@@ -125,7 +125,8 @@ class Node:
     """How many entries the chart's `__dict__` had when they were all the library's own."""
     names: Names = field(init=False)
     """The stable names of the chart's states."""
-    _fragment: bytes | None = field(init=False, default=None)
+    fragment: bytes | None = field(init=False, default=None)
+    """The chart as it was encoded last, None once it moved; see `mark_moved`."""
     link: Any = None
     """What a document's chart sends to its parent through."""
     shown: list[str] = field(default_factory=list)
@@ -139,16 +140,10 @@ class Node:
         self.names = names_of(self.cls)
         self.tree.moved[self] = None
 
-    @property
-    def fragment(self) -> bytes | None:
-        """The chart as it was encoded last, None once it moved."""
-        return self._fragment
-
-    @fragment.setter
-    def fragment(self, value: bytes | None) -> None:
-        self._fragment = value
-        if value is None:
-            self.tree.moved[self] = None
+    def mark_moved(self) -> None:
+        """Have the chart encoded anew for the next save of its tree."""
+        self.fragment = None
+        self.tree.moved[self] = None
 
     @property
     def keys(self) -> list[str]:
@@ -200,4 +195,4 @@ class Node:
         for node in self.walk():
             used += [node.engine.invokes.spawned, *node.engine.invokes.floors.values()]
         floors[place] = max(used)
-        self.parent.fragment = None
+        self.parent.mark_moved()

@@ -39,7 +39,7 @@ def mark_child(
         del invokes.active[invoke]
     if invoke in invokes.active or any(mark.id == invoke for mark in invokes.marked):
         return None
-    invokes.node.fragment = None
+    invokes.node.mark_moved()
     invokes.marked.append(Marked(name, kwargs, state.document_order, invoke, index))
     return invoke
 
@@ -53,7 +53,7 @@ def stop_child(invokes: Invokes, name: str) -> bool:
     if found is None:
         return False
     if isinstance(found, Marked):
-        invokes.node.fragment = None
+        invokes.node.mark_moved()
         invokes.marked = [mark for mark in invokes.marked if mark is not found]
     else:
         invokes.cancel(found)

@@ -101,7 +101,7 @@ class Tree:
 
     def enqueue(self, node: Node, item: Queued) -> None:
         """Put an event on a chart's queue and give the chart a turn."""
-        node.fragment = None
+        node.mark_moved()
         node.engine.external_queue.add(item)
         self.ready(node)
 
@@ -144,7 +144,7 @@ class Tree:
     def _timer_moved(self, path: str) -> None:
         node = self.find(path)
         if node is not None:
-            node.fragment = None
+            node.mark_moved()
 
     def finish(self, path: str, invoke: str, event: str, kwargs: dict[str, Any]) -> bool:
         """Take the end of outside work: the event that says so, and the flags with it.

@@ -232,7 +232,7 @@ class DurableEngine:
             self._check_root_final_state()
             if not self.running:
                 self.moved = True
-                self.node.fragment = None
+                self.node.mark_moved()
                 break
             took = await self._take() or took
         if not self.running:
@@ -243,7 +243,8 @@ class DurableEngine:
         if self.between is not None:
             return self.between
         if self.rests_by_itself():
-            took, self.node.fragment = False, None
+            took = False
+            self.node.mark_moved()
         else:
             took = await self._step(self._run_macrostep)
         if self.running and (took or self.moved):
@@ -262,7 +263,7 @@ class DurableEngine:
 
     async def _step(self, step: Callable[..., Any], *args: Any) -> Any:
         self.tree.running = self.node
-        self.node.fragment = None
+        self.node.mark_moved()
         self._steps = 0
         shared = self.node.shared
         if shared is None:
@@ -286,7 +287,7 @@ class DurableEngine:
         item = self.external_queue.take()
         if item is None:
             return False
-        self.node.fragment = None
+        self.node.mark_moved()
         if self.tree.keeper.ignores(item):
             return True
         self.current, self.result = item, None
@@ -315,7 +316,7 @@ class DurableEngine:
             self.tree.finished(self.node)
             self.tree.boundary(self.node)
         self._answer()
-        self.node.fragment = None
+        self.node.mark_moved()
         self._drop_external_events()
 
     def _drop_external_events(self) -> None:

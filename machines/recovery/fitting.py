@@ -110,7 +110,7 @@ def _hold_anew(node: Node) -> None:
             for timer in node.tree.timers:
                 if (timer.path, timer.invoke) == (node.path, invoke.id):
                     timer.event = source.on
-    node.fragment = None
+    node.mark_moved()
 
 
 def _begin_missing(node: Node) -> bool:

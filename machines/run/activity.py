@@ -45,7 +45,7 @@ def take_as_begun(tree: Tree, begun: set[tuple[str, str | None]]) -> None:
             invokes.active[mark.id] = Invoke(
                 mark.id, mark.state, mark.index, kind, mark.kwargs, mark.attempt
             )
-            node.fragment = None
+            node.mark_moved()
 
 
 def in_flight(tree: Tree, effects: Effects) -> bool:

@@ -247,7 +247,7 @@ def verify(row: Row, root: Node, blob: bytes | bytearray, expected: Mapping[str,
     """
     row.machine.outlines.clear()
     for node in root.walk():
-        node.fragment = None
+        node.mark_moved()
         active = [*map(node.names.name, node.chart.configuration)]
         assert active == node.shown_now(), f"run {row.run_id!r}: other states are active"
     encode_moved(root.tree, row.machine)

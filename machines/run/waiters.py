@@ -60,7 +60,8 @@ def drop_event(tree: Tree, seq: int) -> bool:
     found = False
     for node in nodes_of(tree):
         if node.engine.external_queue.remove(seq):
-            node.fragment, found = None, True
+            node.mark_moved()
+            found = True
     return found
 
 

@@ -510,7 +510,7 @@ def test_a_chart_held_by_a_child_is_refused_by_its_path() -> None:
     chart = start(Parent)
     below = chart._engine.node.children["here.1"]
     below.chart.other = charts.Flat()
-    below.fragment = None
+    below.mark_moved()
     assert refused(lambda: capture(chart)).path == "root.children.here.1.attributes.other"
     del below.chart.other
     below.chart.model.lines = [1, {"lock": threading.Lock()}]
