@@ -56,18 +56,22 @@ class Threads:
             message = "the host of these threads has stopped"
             raise RuntimeError(message)
         running = Future[Any]()
-        self._pieces.put((running, copy_context(), work))
-        if len(self._busy) == len(self._threads):
-            try:
-                self._start()
-            except BaseException:
-                running.cancel()
-                raise
+        try:
+            self._hand_over((running, copy_context(), work))
+        except BaseException:
+            running.cancel()
+            raise
         task = asyncio.current_task()
         self._busy[running] = task.get_name() if task is not None else ""
         self._all_back.clear()
         running.add_done_callback(self._returned)
         return running
+
+    def _hand_over(self, piece: Piece) -> None:
+        """Have a thread do a piece of work: one that is free, else a new one."""
+        self._pieces.put(piece)
+        if len(self._busy) == len(self._threads):
+            self._start()
 
     def _start(self) -> None:
         name = f"machines-{self._name}_{len(self._threads)}"

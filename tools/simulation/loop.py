@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from concurrent.futures import Executor, Future
 from contextlib import suppress
 from itertools import count
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections import deque
     from collections.abc import Callable
     from random import Random
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
 TURN_S = 0.003
 """What a turn of the loop may take at most, by the virtual clock."""
 SHUFFLED = 0.5
 """How many of the turns run what is ready in another order than it became so."""
-CALL_S = 0.6
-"""What a blocking call takes at most."""
 
 
 CALLBACKS_MAX = 50_000
@@ -181,31 +175,3 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def _write_to_self(self) -> None:
         """Wake nobody: there is one thread."""
-
-
-class SeededExecutor(Executor):
-    """Does on the loop, after a while, what a pool of threads would have done beside it."""
-
-    def __init__(self, loop: VirtualLoop, rng: Random) -> None:
-        self._loop = loop
-        self._rng = rng
-
-    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Call the function later; at once if the seed says so."""
-        future: Future[T] = Future()
-
-        def work() -> None:
-            if not future.set_running_or_notify_cancel():
-                return
-            try:
-                result = fn(*args, **kwargs)
-            except Exception as error:  # noqa: BLE001 - it belongs to who waits for the future
-                future.set_exception(error)
-            else:
-                future.set_result(result)
-
-        if self._rng.random() < 0.3:
-            work()
-        else:
-            self._loop.call_later(self._rng.random() * CALL_S, work)
-        return future

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from machines.host import host as hosts
 from machines.host import sweeping, workshop
 from snapshots.database.checkpoints import Checkpoints
-from tools.simulation.loop import SeededExecutor
 from tools.simulation.stage import STAGE
+from tools.simulation.threads import SeededThreads
 from tools.simulation.world import Outcome, World
 
 if TYPE_CHECKING:
@@ -24,12 +24,6 @@ def _open_store(path: str, *, clock: Any) -> Any:
     process = STAGE.world.process
     assert process is not None
     return process.open_store(path, clock=clock)
-
-
-def _executor(*_: object, **__: object) -> SeededExecutor:
-    process = STAGE.world.process
-    assert process is not None
-    return SeededExecutor(process.loop, process.rng)
 
 
 async def _in_slices(delete: Any) -> int:
@@ -43,7 +37,7 @@ def staged() -> Iterator[None]:
         put = partial(replace, back)
         put(hosts, "open_own_store", _open_store)
         put(hosts, "in_slices", _in_slices)
-        put(workshop, "ThreadPoolExecutor", _executor)
+        put(workshop, "Threads", SeededThreads)
         put(Checkpoints, "start", lambda _: None)
         # What a killed process leaves to the collector has nothing to say.
         put(sys, "unraisablehook", lambda _: None)
