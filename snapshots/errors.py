@@ -269,14 +269,14 @@ class CodecError(SnapshotsError):
 class EncodeError(CodecError):
     """A value that would not come back as it is.
 
-    Fields: `path` to it, like "root.context.lines[3].price"; `type_name`; `reason`.
+    Fields: `path` to it, like "root.context.lines[3].price"; `type_name`; `reason`; `run_id`,
+    None outside a run.
     """
 
-    def __init__(self, path: str, type_name: str, reason: str) -> None:
-        self.path = path
-        self.type_name = type_name
-        self.reason = reason
-        super().__init__(f"cannot save {path} of type {type_name}: {reason}")
+    def __init__(self, path: str, type_name: str, reason: str, run_id: str | None = None) -> None:
+        self.path, self.type_name, self.reason, self.run_id = path, type_name, reason, run_id
+        whose = "" if run_id is None else f"run {run_id!r}: "
+        super().__init__(f"{whose}cannot save {path} of type {type_name}: {reason}")
 
 
 class DecodeError(CodecError):

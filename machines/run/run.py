@@ -31,7 +31,7 @@ from machines.run.waiters import STALE, tell_all
 from machines.run.worker import UNSAVED, Halt, Worker
 from machines.run.writing import Pen, lent
 from snapshots.codec import dump, load
-from snapshots.errors import SnapshotsError
+from snapshots.errors import EncodeError, SnapshotsError
 from snapshots.layout import unfold_blob
 from snapshots.limits import NO_TIMER_MS
 
@@ -300,19 +300,14 @@ class Run:
             raise refusal
         if self.told.each:
             self.told.saving(self)
-        tree, row, live = self.tree, self.row, status == "live"
-        due_ms = self._nearest(live=live)
-        root: Node | None
-        if fresh := tree.running is None:
-            root, moved = tree.root, encode_moved(tree, self.machine)
-            beside = beside_charts(tree, self.machine)
-            head: Head = status, reason, due_ms, live and parked(tree, self.ledgers.effects)
-            check = self._verify if self.verify else None
-        else:
-            root, moved, beside, check = None, [], row.beside, None
-            head = status, reason, due_ms, False
+        tree, row = self.tree, self.row
         arrivals = self._arrivals(status) if tree.arrivals or tree.admitted else []
-        rest = self._rest(arrivals)
+        try:
+            root, moved, beside, rest, head = self._encoded(status, reason, arrivals)
+        except EncodeError as error:
+            which = error.path, error.type_name, error.reason
+            raise EncodeError(*which, self.run_id) from error.__cause__
+        check = self._verify if self.verify and root is not None else None
         if self.letters.any:
             with self.letters.settling(self, status, sync=sync) as synced:
                 row.put(root, moved, beside, rest, head, sync=synced, check=check)
@@ -322,12 +317,25 @@ class Run:
         self.trouble = None
         if arrivals or self.arrivals_saved:
             self.arrivals_saved = frozenset(arrival.item.seq for arrival in arrivals)
-        if fresh:
+        if root is not None:
             tree.admitted.clear()
             tree.moved.clear()
         if self.stored is not None and not self.stored.done():
             self.stored.set_result(None)
         self.worker.saved(self)
+
+    def _encoded(
+        self, status: Status, reason: str | None, arrivals: list[Arrival]
+    ) -> tuple[Node | None, list[Node], dict[str, bytes], Parts, Head]:
+        """Return what `Row.put` takes of the run: inside a macrostep no root, the charts stand."""
+        tree, live = self.tree, status == "live"
+        due_ms = self._nearest(live=live)
+        if tree.running is not None:
+            head = status, reason, due_ms, False
+            return None, [], self.row.beside, self._rest(arrivals), head
+        moved = encode_moved(tree, self.machine)
+        head = status, reason, due_ms, live and parked(tree, self.ledgers.effects)
+        return tree.root, moved, beside_charts(tree, self.machine), self._rest(arrivals), head
 
     def _rest(self, arrivals: list[Arrival]) -> Parts:
         """Return the parts of the blob that are not the tree's own, as JSON."""

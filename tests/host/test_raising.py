@@ -12,6 +12,7 @@ from statemachine.exceptions import TransitionNotAllowed
 from machines import effect, timeout
 from machines.errors import MicrostepLimitError, RunFinishedError
 from snapshots.errors import (
+    EncodeError,
     FencedError,
     RevisionConflictError,
     RunExistsError,
@@ -55,6 +56,28 @@ async def test_an_event_that_a_strict_chart_does_not_take_is_refused(world: Worl
         with pytest.raises(TransitionNotAllowed):
             await host.send(run, "repair")
         assert await host.send(run, "note", text="a") == "a"
+
+
+async def test_a_value_that_cannot_be_saved_is_refused_by_run_and_path(world: World) -> None:
+    """Whoever waits for one of many runs, or reads its log, is told which one it is."""
+
+    class Hoarder(StateChart[Any]):
+        empty = State(initial=True)
+        full = State()
+        fill = empty.to(full)
+        clear = full.to(empty)
+
+        def on_fill(self) -> None:
+            self.model.thing = [object()]
+
+    async with world.host(Hoarder) as host:
+        run = await host.start(Hoarder, run_id="shelf-7")
+        message = r"^run 'shelf-7': cannot save root\.context\.thing\[0\] of type object: "
+        with pytest.raises(EncodeError, match=message) as caught:
+            await host.send(run, "fill")
+        view = await host.read(run)
+    assert caught.value.run_id == run
+    assert view.configuration == ("empty",)
 
 
 async def test_a_chart_that_never_comes_to_rest_is_stopped(world: World) -> None:
