@@ -123,7 +123,8 @@ def rebuild(
     short before this returns; a chart with coroutine callbacks does so on the running loop.
 
     Raises DriftError if the class has another shape, DecodeError for bytes that are no snapshot,
-    IllegalConfigurationError for a configuration that cannot be.
+    IllegalConfigurationError for a configuration that cannot be, DefinitionError for a chart that
+    the library cannot make.
     """
     machine = (
         chart if isinstance(chart, Machine) else Machine(chart, types=tuple(types), context=context)

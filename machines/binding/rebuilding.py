@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from statemachine.exceptions import InvalidDefinition
 from statemachine.model import Model
 from statemachine.orderedset import OrderedSet
 
@@ -38,7 +39,8 @@ if TYPE_CHECKING:
 def grow(tree: Tree, machine: Machine, value: Value) -> None:
     """Fill an empty tree from what a snapshot holds; nothing runs and nothing starts.
 
-    Raises IllegalConfigurationError, and DefinitionError where the engine kinds differ.
+    Raises IllegalConfigurationError, and DefinitionError where the engine kinds differ, or where
+    the library cannot make a chart: a callback is not there, say.
     """
     tree.restoring = True
     try:
@@ -56,6 +58,10 @@ def grow(tree: Tree, machine: Machine, value: Value) -> None:
             tree.turn.append(due)
         if tree.turn:
             tree.turn[0].engine.between = value.get("between")
+    except InvalidDefinition as error:
+        reason = f"a chart of it cannot be made: {error}"
+        hint = "mend the class; what is stored stays"
+        raise DefinitionError(machine.name, reason, hint) from error
     finally:
         tree.restoring = False
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from machines.binding import rebuilding
 from machines.binding.capturing import beside_charts, encode_moved
-from machines.errors import MachinesError
+from machines.errors import DefinitionError, MachinesError
 from machines.run.activity import state_without_work, take_as_begun, waits_for
 from machines.run.ledgers import Ledgers
 from snapshots.errors import DecodeError, SnapshotsError
@@ -35,6 +35,9 @@ def restore(
     run.row.header = header
     try:
         _fill(run, header, value, restarted=restarted, complete=complete)
+    except DefinitionError as error:
+        reason = f"run {run.run_id!r} cannot be built, as {error.fields['reason']}"
+        raise DefinitionError(run.machine.name, reason, error.fields["hint"]) from error.__cause__
     except (SnapshotsError, MachinesError):
         raise
     except Exception as error:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from statemachine import HistoryState, State, StateChart
 
-from machines import Host, child, effect, gate, timeout
+from machines import DefinitionError, Host, child, effect, gate, rebuild, timeout
 from tests.host.charts import Leaf
 from tests.host.world import Outside, World, settled, until
 
@@ -286,3 +286,37 @@ async def test_a_class_that_a_blob_names_is_never_imported(
     host = await boots(after, chart, bad, good)
     assert bad in host.report.unresumed
     assert not witness.exists()
+
+
+def shelf(*, with_callback: bool) -> type[StateChart[Any]]:
+    """Return a chart that names a callback; without it the library cannot make one."""
+
+    class Shelf(StateChart[Any]):
+        empty = State(initial=True)
+        full = State()
+        turn = empty.to(full, on="keep") | full.to(empty, on="keep")
+
+        if with_callback:
+
+            def keep(self) -> None:
+                """Do nothing."""
+
+    return Shelf
+
+
+async def test_a_chart_that_cannot_be_made_is_named_and_not_the_blob(world: World) -> None:
+    """A callback's name is misspelt in a new release: the run waits until that is mended."""
+    async with world.host(shelf(with_callback=True)) as host:
+        run = await host.start("Shelf", run_id="shelf-7")
+    wrong = shelf(with_callback=False)
+    async with world.host(wrong) as host:
+        with pytest.raises(DefinitionError, match=r"'Shelf': run 'shelf-7'.*'keep'.*mend the"):
+            await host.send(run, "turn")
+        assert "keep" in host.report.unresumed[run]
+    with world.opened() as store:
+        stored = store.load(run)
+    with pytest.raises(DefinitionError, match=r"'Shelf': a chart of it cannot be made.*keep"):
+        rebuild(wrong, stored.blob)
+    async with world.host(shelf(with_callback=True)) as host:
+        await host.send(run, "turn")
+    assert world.configuration(run) == ["full"]
