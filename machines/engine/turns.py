@@ -196,13 +196,24 @@ class DurableEngine:
             answer(trigger, None)
 
     def cancel_event(self, send_id: str) -> None:
-        """Drop the events sent with this id, queued or waiting for their time."""
+        """Drop the events sent with this id, queued or waiting for their time.
+
+        May be called from any thread; from another than the tree's they are dropped soon.
+        """
+        if self.tree.thread != threading.get_ident():
+            self.tree.keeper.post(partial(self._cancel_from_outside, send_id))
+            return
         self.external_queue.cancel(send_id)
         timers = self.tree.timers
         for timer in timers.cancel(self.node.path, send_id):
             self._note_timers(partial(timers.add, timer))
         if self.tree.unsaved:
             self.tree.keeper.wake()
+
+    def _cancel_from_outside(self, send_id: str) -> None:
+        self.external_queue.cancel(send_id)
+        if self.tree.timers.cancel(self.node.path, send_id):
+            self.tree.keeper.arrived()
 
     # -- the turn -------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
@@ -140,3 +141,39 @@ async def test_work_that_cancels_an_event_of_its_chart_has_that_saved(world: Wor
         goes_on.set()
         await until(lambda: world.stored(run).header.due_ms == due_ms + MINUTE_MS)
         assert len(world.blob(run)["timers"]) == 1
+
+
+async def test_work_in_a_thread_that_cancels_an_event_leaves_its_chart_to_the_loop(
+    world: World,
+) -> None:
+    """The loop drops the event and saves the run, again where the file did not take it at once."""
+    goes_on = threading.Event()
+
+    def work(ctx: Context, machine: Any) -> None:
+        goes_on.wait()
+        machine.cancel_event("alarm")
+        ctx.cancelled.wait()
+
+    class Working(StateChart):
+        working = State(initial=True, invoke=work)
+        over = State(final=True)
+        ring = working.to(over)
+
+        def on_enter_working(self) -> None:
+            self.send("ring", delay=MINUTE_MS, send_id="alarm")
+
+    saving: set[int] = set()
+    stalled: list[Any] = []
+    host = world.host(Working)
+    host.subscribe(stalled.append, kinds="run.stalled")
+    async with host:
+        host.store.database.trace_statements(lambda *_: saving.add(threading.get_ident()))
+        run = await host.start(Working)
+        host.store.database.connection.pragma("query_only", True)
+        goes_on.set()
+        await until(lambda: stalled)
+        assert "timers" in world.blob(run)
+        host.store.database.connection.pragma("query_only", False)
+        await until(lambda: "timers" not in world.blob(run))
+        assert saving == {threading.get_ident()}
+        assert host.is_live(run)
