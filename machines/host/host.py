@@ -12,6 +12,7 @@ from machines.definition import Machine
 from machines.errors import (
     DefinitionError,
     HostStoppedError,
+    HostThreadError,
 )
 from machines.host.alarm import Alarm
 from machines.host.boot import boot
@@ -179,8 +180,11 @@ class Host(Talking):
     async def stop(self) -> None:
         """Take no new work, wait for effects in flight, and close. Twice is harmless.
 
-        Raises what broke the host's own machinery, if anything did.
+        Raises HostThreadError in another thread than that of its loop, where it does nothing, and
+        what broke the host's own machinery, if anything did.
         """
+        if self._thread is not None and self._thread != (thread := get_ident()):
+            raise HostThreadError(self.path, self._thread, thread)
         if self._stopped is None:
             self._stopped = "stopped"
         if hasattr(self, "store"):

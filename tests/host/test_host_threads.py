@@ -26,6 +26,7 @@ VERBS: dict[str, Callable[[Host], Awaitable[Any]]] = {
     "cancel": lambda host: host.cancel(RUN),
     "revive": lambda host: host.revive(RUN),
     "sweep": lambda host: host.sweep(),
+    "stop": lambda host: host.stop(),
 }
 
 
