@@ -6,6 +6,7 @@ import ctypes
 import fcntl
 import os
 import struct
+import sys
 import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -94,25 +95,33 @@ def refuse_lost_index(path: str) -> None:
             if _key(os.stat(path)) in _OPEN_FILES.files:  # noqa: PTH116 - beside fstat
                 return
             descriptor = open_apart(path, os.O_RDONLY)
+            try:
+                holder = _holder_of(descriptor)
+            finally:
+                os.close(descriptor)
         except OSError as error:
             raise unreachable(error, path) from error
-        try:
-            holder = _holder_of(descriptor)
-        finally:
-            os.close(descriptor)
     if holder is not None and not has_log_and_index(path):
         hint = "end that process first: it saves where nobody else can see it"
-        detail = f"process {holder} has it open, and its -wal or its -shm is gone"
+        detail = f"{holder} has it open, and its -wal or its -shm is gone"
         raise StorageBusyError(_OPEN, path, hint, detail=detail)
 
 
-def _holder_of(descriptor: int) -> int | None:
-    """Return a process that has a file with a log open; None if none has, or it has no log."""
+def _holder_of(descriptor: int) -> str | None:
+    """Name a process that has a file with a log open; None if none has, or it has no log.
+
+    None as well where the system is not Linux, whose form the question has.
+    """
+    if sys.platform != "linux":
+        return None
     if os.pread(descriptor, len(_VERSIONS_WITH_LOG), _VERSIONS_AT) != _VERSIONS_WITH_LOG:
         return None
     asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, _SHARED_FIRST, _SHARED_BYTES, 0)
     kind, _, _, _, pid = _FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, asked))
-    return None if kind == fcntl.F_UNLCK else pid
+    if kind == fcntl.F_UNLCK:
+        return None
+    # The system has no number for one that lives in a container which this process is not in.
+    return f"process {pid}" if pid > 0 else "a process in another container"
 
 
 class Registration:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -245,15 +248,16 @@ def test_a_file_in_a_folder_that_may_not_be_written_can_be_read(locked_folder: P
 
 def test_a_folder_that_may_not_be_written_takes_no_new_file(locked_folder: Path) -> None:
     """A file that cannot be created is refused by name."""
+    locked_folder.chmod(0o755)
     (locked_folder / "state.db").unlink()
+    locked_folder.chmod(0o555)
     said = as_nobody(locked_folder, "write")
     assert said.startswith(StorageReadOnlyError.__name__)
 
 
 @pytest.fixture
 def open_folder(locked_folder: Path) -> Path:
-    """The same file, which only its owner may write, in a folder that everybody may write."""
-    (locked_folder / "state.db").chmod(0o644)
+    """The same file, which nobody but root may write, in a folder that everybody may write."""
     locked_folder.chmod(0o777)
     return locked_folder
 
@@ -268,23 +272,28 @@ def test_a_look_by_another_user_leaves_nothing_that_its_owner_cannot_write(
 
 def test_another_user_reads_a_live_file_through_its_log(open_folder: Path) -> None:
     """Where log and index are there already, nothing has to be made to see the newest saves."""
+    (open_folder / "state.db").chmod(0o644)
     with open_store(open_folder / "state.db") as store:
         store.create(run_id="b", machine="m", digest="d", shape=b"{}", blob=b"{}")
         for path in open_folder.iterdir():
-            path.chmod(0o644)
+            path.chmod(0o444)
         assert as_nobody(open_folder, "read") == "2\n"
 
 
 def test_a_log_without_an_index_is_not_read_by_another_user(open_folder: Path) -> None:
     """Only with an index of its own could it be, which would then lie there."""
-    path = open_folder / "state.db"
+    path, log = open_folder / "state.db", open_folder / "state.db-wal"
+    path.chmod(0o644)
     with open_store(path) as store:
         store.take_over("me")
-        log = Path(f"{path}-wal").read_bytes()
-    Path(f"{path}-wal").write_bytes(log)
-    Path(f"{path}-wal").chmod(0o644)
+        text = log.read_bytes()
+    log.write_bytes(text)
+    for part in (path, log):
+        part.chmod(0o444)
     assert as_nobody(open_folder, "read").startswith("StorageReadOnlyError open read a copy")
     assert sorted(entry.name for entry in open_folder.iterdir()) == ["state.db", "state.db-wal"]
+    for part in (path, log):
+        part.chmod(0o644)
     with open_store(path) as store:
         assert store.owner() is not None
 
@@ -404,6 +413,34 @@ def test_a_file_whose_log_is_gone_under_another_process_is_not_opened(
         assert not Path(f"{path}{part}").exists()
         holder.kill()
     open_store(path, read_only=read_only).close()
+
+
+def test_a_holder_without_a_number_here_is_not_called_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A container sees no processes of another one: the system then says that it is number 0."""
+    monkeypatch.setattr(limits, "OPEN_PATIENCE_MS", 5)
+    path = tmp_path / "state.db"
+    open_store(path).close()
+    held_elsewhere = struct.pack("hhqqi4x", fcntl.F_RDLCK, 0, 0, 0, 0)
+    monkeypatch.setattr(fcntl, "fcntl", lambda *_: held_elsewhere)
+    with pytest.raises(StorageBusyError, match="a process in another container has it open"):
+        open_store(path)
+
+
+def test_a_file_system_that_tells_of_no_locks_is_an_error_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the system has against the question is told as what it has against opening."""
+    path = tmp_path / "state.db"
+    open_store(path).close()
+
+    def refuse(*_: object) -> bytes:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "fcntl", refuse)
+    with pytest.raises(StorageUnavailableError, match="No locks available"):
+        open_store(path)
 
 
 def test_a_file_without_a_log_is_read_beside_another_reader(
