@@ -138,6 +138,11 @@ def open_without_writing(path: str) -> apsw.Connection:
     return connection
 
 
+def is_read_alone(connection: apsw.Connection) -> bool:
+    """Whether `open_without_writing` made the connection: it may see no log that comes later."""
+    return bool(connection.open_flags & apsw.SQLITE_OPEN_URI)
+
+
 def _read(connection: apsw.Connection) -> Identity:
     # One transaction, so that the three answers are of one moment.
     connection.execute("begin")

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from snapshots.database import open_database
-from snapshots.database.places import wal_bytes
+from snapshots.database.identity import is_read_alone
+from snapshots.database.places import has_log_and_index, unreachable, wal_bytes
 from snapshots.errors import (
     AmbiguousRunError,
     ForeignFileError,
@@ -114,7 +115,7 @@ class RunFile:
         `is_copy` says that the file itself could not be opened where it lies.
         """
         self.is_copy = is_copy
-        self._is_alone = not _is_shared(database.path)
+        self._at_rest = _stamp(database.path) if is_read_alone(database.connection) else None
         self._database = database
         self._resources = resources
         self._limit = _Limit(database, read_ms_max)
@@ -202,15 +203,15 @@ class RunFile:
         return rows
 
     def _require_rest(self) -> None:
-        """Raise if somebody writes a file that was at rest, and is read without its log.
+        """Raise if somebody writes a file that was at rest, and is read without its log, or did.
 
         What was read may be of several moments, and what will be is of none: a log comes to lie
-        beside a file before a byte of it changes.
+        beside a file before a byte of it changes, and is gone once it was copied into that.
         """
-        if self._is_alone and _is_shared(self._database.path):
-            hint = "look again: it can be read through its log now"
+        path = self._database.path
+        if self._at_rest is not None and (has_log_and_index(path) or _stamp(path) != self._at_rest):
             detail = "somebody has begun to write it"
-            raise StorageUnavailableError(_READ, self._database.path, hint, detail=detail)
+            raise StorageUnavailableError(_READ, path, "look again", detail=detail)
 
     def _asked(self, sql: str, ask: Callable[[str], T]) -> T:
         """Ask as this file understands it, once more if that has changed in this moment."""
@@ -232,9 +233,13 @@ class RunFile:
         return sql if self._has_heads else sql.replace(HEAD, HEAD_OF_COLUMNS)
 
 
-def _is_shared(path: str) -> bool:
-    """Whether the index of a log lies beside a file, which whoever opens that to write makes."""
-    return os.path.exists(f"{path}-shm")  # noqa: PTH110 - on the text that SQLite gets
+def _stamp(path: str) -> tuple[int, int, int]:
+    """Return what differs once a file is written, or another one lies there."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 - on the text that SQLite gets
+    except OSError as error:
+        raise unreachable(error, path) from error
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _mail(row: Row) -> MailReport:
