@@ -105,6 +105,8 @@ class Checkpoints:
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
         self._failure: StorageError | None = None
+        self._absence: StorageError | None = None
+        """What says that the file is gone: untrue once it is back."""
         self.count = 0
         self.longest_stall_ns = 0
 
@@ -135,12 +137,16 @@ class Checkpoints:
             self._wait_for_an_attempt()
 
     def raise_failure(self) -> None:
-        """Raise what went wrong since the last call: once, but for a file that is gone."""
+        """Raise what went wrong since the last call; that the file is gone, until it is back."""
         failure = self._failure
-        if failure is not None:
-            if self._is_in_place():
-                self._failure = None
-            raise failure
+        if failure is None:
+            return
+        if failure is not self._absence:
+            self._failure = None
+        elif self._is_in_place():
+            self._failure = None
+            return
+        raise failure
 
     def close(self) -> None:
         """Stop the thread, empty the log if nobody else uses it, close the connection.
@@ -156,8 +162,10 @@ class Checkpoints:
         if self._thread is not None:
             self._thread.join()
         try:
+            if self._failure is self._absence:
+                self._failure = None  # unless it is true now, and matters
             if self._commits and not self._is_in_place():
-                self._failure = self._gone()
+                self._failure = self._absence = self._gone()
             elif self._commits > limits.VISIT_COMMITS_MAX:
                 self._guard(self.truncate)
             elif self._commits:
@@ -264,7 +272,7 @@ class Checkpoints:
                 return
             is_due = self._pages - self._pages_attempted >= limits.CHECKPOINT_PAGES
             if not self._is_in_place():
-                self._failure = self._gone()
+                self._failure = self._absence = self._gone()
             elif is_due or self._is_awaited:
                 self._guard(self.advance)
                 self._is_awaited = False

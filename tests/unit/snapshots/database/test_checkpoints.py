@@ -456,7 +456,6 @@ def test_a_file_that_is_moved_away_takes_no_saves_until_it_is_back(
     wait_until(lambda: is_refused(store, headers))
     assert all(is_refused(store, headers) for _ in range(5))
     aside.rename(place)
-    wait_until(lambda: not is_refused(store, headers))
     assert not is_refused(store, headers)
     assert store.load("a").header == headers[-1]
 
@@ -474,6 +473,26 @@ def test_who_closes_a_file_that_is_gone_is_told(tmp_path: Path, *, is_replaced: 
     with pytest.raises(StorageUnavailableError, match="moved, removed or replaced"):
         writer.close()
     reader.close()
+
+
+@pytest.mark.parametrize("saves", [0, 1])
+def test_who_closes_a_file_that_was_gone_and_has_lost_nothing_is_told_nothing(
+    tmp_path: Path, saves: int
+) -> None:
+    """It was seen to be gone, and is back; or nothing was saved by this handle."""
+    path, aside = tmp_path / "state.db", tmp_path / "aside.db"
+    open_store(path).close()
+    store = open_store(path)
+    path.rename(aside)
+    for _ in range(saves):
+        create(store)
+    checkpoints = checkpoints_of(store)
+    checkpoints._wake.set()
+    wait_until(lambda: checkpoints._failure is not None)
+    if saves:
+        aside.rename(path)
+    store.close()
+    assert path.exists() == bool(saves)
 
 
 def test_a_second_library_that_closes_the_file_in_this_process_is_found_out(
