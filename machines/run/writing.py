@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import Future
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,7 +14,7 @@ from machines.run.worker import UNSAVED
 from snapshots.storage.nesting import OpenTransactionError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from machines.run.run import Run
 
@@ -36,12 +37,26 @@ def save_timers(run: Run) -> None:
 
     What cannot be saved is taken back: raises what the save does.
     """
-    undo, run.tree.unsaved = run.tree.unsaved, []
-    try:
-        run.write()
-    except BaseException as error:
-        for back in reversed(undo):
+    backs, run.tree.unsaved = run.tree.unsaved, []
+
+    def undo() -> None:
+        for back in reversed(backs):
             back()
+
+    if refusal := lent(run):
+        undo()
+        raise refusal
+    with _taken_back(run, undo):
+        run.write()
+
+
+@contextmanager
+def _taken_back(run: Run, undo: Callable[[], object]) -> Iterator[None]:
+    """Undo what the block has changed if it raises; a save that failed is tried again."""
+    try:
+        yield
+    except BaseException as error:
+        undo()
         if isinstance(error, UNSAVED):
             run.worker.stalled(run, error)
         raise
@@ -88,16 +103,10 @@ class Pen:
         # Before anything is changed, and no failed save: who opened the block is at fault.
         if run.header is not None and (refusal := lent(run)):
             raise refusal
-        undo = keep()
-        try:
+        with _taken_back(run, keep()):
             result = change()
             if run.header is not None:
                 run.write()
-        except BaseException as error:
-            undo()
-            if isinstance(error, UNSAVED):
-                run.worker.stalled(run, error)
-            raise
         return result
 
     def _refuse(self) -> None:

@@ -11,8 +11,9 @@ from statemachine import Event, State, StateChart
 
 from machines import Context, open_run
 from machines.errors import HostStoppedError
-from snapshots import SnapshotStore, open_store
+from snapshots import SnapshotStore, open_storage, open_store
 from snapshots.errors import EncodeError, StorageError
+from snapshots.storage import OpenTransactionError, Scope
 from tests.host.charts import Reminder
 from tests.host.world import World, until
 
@@ -177,3 +178,19 @@ async def test_work_in_a_thread_that_cancels_an_event_leaves_its_chart_to_the_lo
         await until(lambda: "timers" not in world.blob(run))
         assert saving == {threading.get_ident()}
         assert host.is_live(run)
+
+
+def test_inside_a_storages_transaction_a_chart_sets_no_timer(
+    world: World, store: SnapshotStore
+) -> None:
+    """It would go back with the block, or be kept by whoever ends that; and nothing has failed."""
+    with open_run(store, Reminder, "a", clock=world.clock) as chart:
+        storage, scope = open_storage(store, clock=world.clock), Scope(workflow="beside")
+        with storage.transaction(scope):
+            storage.keyed.put(scope, "key", b"1")
+            with pytest.raises(OpenTransactionError, match="'a'"):
+                chart.send("ring", delay=MINUTE_MS)
+        assert storage.keyed.exists(scope, "key")
+        assert "timers" not in world.blob("a")
+        chart.send("ring", delay=MINUTE_MS)
+        assert len(world.blob("a")["timers"]) == 1

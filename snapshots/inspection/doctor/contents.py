@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from snapshots.database import open_database
+from snapshots.database import Row, open_database
 from snapshots.database.places import MEMORY
 from snapshots.heads import packed, unpack_head
 from snapshots.inspection.doctor.findings import Finding, problem, warning, well
@@ -24,8 +24,8 @@ QUICK: Final = "select quick_check from pragma_quick_check limit ?"
 INTEGRITY: Final = "select integrity_check from pragma_integrity_check limit ?"
 # What SQLite makes by itself, statistics and the indexes of keys, has names of its own.
 OBJECTS: Final = r"""
-select cast(type || ' ' || name as blob), cast(sql as blob) from sqlite_schema
-where name not like 'sqlite\_%' escape '\' order by rowid limit ?"""
+select cast(type || ' ' || name as blob), cast(sql as blob), cast(tbl_name as blob)
+from sqlite_schema where name not like 'sqlite\_%' escape '\' order by rowid limit ?"""
 # The columns before a row's blob: its pages are not read.
 SHAPELESS: Final = """
 select cast(digest as blob), cast(min(machine) as blob), count(*), sum(status = 'live')
@@ -65,14 +65,18 @@ def pages(stored: RunFile, *, is_deep: bool) -> Finding:
 
 
 def tables(stored: RunFile) -> Finding:
-    """Check that the file has the tables and indexes of its schema, and no others.
+    """Check that the file has the tables and indexes of its schema, and no others on them.
 
-    What somebody has added may do more than it seems to: a trigger writes with every save, and an
-    index over a head or a blob keeps long runs from being saved.
+    What somebody has added to a table may do more than it seems to: a trigger writes with every
+    save, and an index over a head or a blob keeps long runs from being saved. Tables beside them,
+    which replication tools keep there, are nobody's business.
     """
     ((version,),) = stored.ask("read the schema", SCHEMA)
-    found: dict[bytes, bytes] = dict(stored.ask("list the tables", OBJECTS, (ITEMS_MAX,)))
-    known = _made_by(version)
+    made = _made_by(version)
+    known: dict[bytes, bytes] = {name: sql for name, sql, _ in made}
+    ours = {table for _, _, table in made}
+    rows = stored.ask("list the tables", OBJECTS, (ITEMS_MAX,))
+    found: dict[bytes, bytes] = {name: sql for name, sql, table in rows if table in ours}
     items = [f"{_shown(name)} is missing" for name in known.keys() - found.keys()]
     items += [f"{_shown(name)} is none of this program's" for name in found.keys() - known.keys()]
     changed = (name for name in known.keys() & found.keys() if known[name] != found[name])
@@ -89,13 +93,13 @@ def tables(stored: RunFile) -> Finding:
     )
 
 
-def _made_by(version: int) -> dict[bytes, bytes]:
-    """Return what this program makes of a new file in so many steps."""
+def _made_by(version: int) -> list[Row]:
+    """Return the rows of `OBJECTS` for what this program makes of a new file in so many steps."""
     with open_database(
         MEMORY, application_id=APPLICATION_ID, known_schema=SCHEMA_VERSION
     ) as database:
         migrate(database, STEPS[:version])
-        return dict(database.rows("list the tables", OBJECTS, (ITEMS_MAX,)))
+        return database.rows("list the tables", OBJECTS, (ITEMS_MAX,))
 
 
 def _shown(name: bytes) -> str:
