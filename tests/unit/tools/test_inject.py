@@ -92,7 +92,7 @@ def test_an_error_that_is_swallowed_is_found(
 def test_an_error_of_another_type_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A full disk that is told as something else."""
 
-    def translate(error: apsw.Error, operation: str, path: str) -> StorageError:
+    def translate(error: apsw.Error, operation: str, path: str, _number: int = 0) -> StorageError:
         return StorageError(operation, path, "something went wrong", detail=str(error))
 
     monkeypatch.setattr(connection, "translate", translate)
