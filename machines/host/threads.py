@@ -10,6 +10,8 @@ from contextvars import Context, copy_context
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
+from machines.offload.calls import told_apart
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -118,12 +120,3 @@ def _work(pieces: SimpleQueue[Piece | None]) -> None:
                 future.set_result(result)
                 del result
         del piece, future, context, work  # a thread that idles holds no run
-
-
-def told_apart(work: Callable[[], Any]) -> Any:
-    """Do the work; a StopIteration of its own is no end of ours, and no future can hold one."""
-    try:
-        return work()
-    except StopIteration as error:
-        message = "the work raised StopIteration"
-        raise RuntimeError(message) from error

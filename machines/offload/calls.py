@@ -103,7 +103,7 @@ class Offload:
     def _submit(
         self, pool: ThreadPoolExecutor, function: Callable[[], Answer]
     ) -> asyncio.Future[Answer]:
-        work = partial(copy_context().run, _told_apart, function)
+        work = partial(copy_context().run, told_apart, function)
         return asyncio.get_running_loop().run_in_executor(pool, work)
 
     def _require_open(self) -> None:
@@ -126,7 +126,7 @@ def _leave(_answer: object) -> None:
     """Undo nothing: what a function has done stands."""
 
 
-def _told_apart(function: Callable[[], Answer]) -> Answer:
+def told_apart(function: Callable[[], Answer]) -> Answer:
     """Call a function; a StopIteration of its own is no end of ours, and no future can hold one."""
     try:
         return function()

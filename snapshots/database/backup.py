@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 OPERATION: Final = "backup"
 # SQLite would play any of them into a file that comes to lie beside it.
-_BESIDE: Final = ("", "-wal", "-shm", "-journal")
+_BESIDE: Final = ("", *places.LOG_AND_INDEX, "-journal")
 _NO_LINKS: Final = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 _MS_PER_S: Final = 1_000
 

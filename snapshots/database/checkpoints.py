@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import apsw
 
 from snapshots import limits
-from snapshots.database.places import wal_bytes
+from snapshots.database.places import LOG_AND_INDEX, wal_bytes
 from snapshots.database.translation import translate
 from snapshots.errors import StorageError, StorageUnavailableError
 
@@ -87,7 +87,7 @@ class Checkpoints:
         self._descriptor = descriptor
         self._gate = gate
         self._connection = connection
-        parts = (path, f"{path}-wal", f"{path}-shm")
+        parts = (path, *(f"{path}{part}" for part in LOG_AND_INDEX))
         self._parts = [(part, os.stat(part)) for part in parts]  # noqa: PTH116 - on text
         self._page_bytes: int = connection.pragma("page_size")
         # A log that an earlier process left counts as written and not yet looked at. This is

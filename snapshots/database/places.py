@@ -23,12 +23,13 @@ if TYPE_CHECKING:
 
 MEMORY: Final = ":memory:"
 _OPEN: Final = "open"
+# What the connections of a file share lies behind its name.
+LOG_AND_INDEX: Final = ("-wal", "-shm")
 # What SQLite keeps beside a file, and what a host locks.
-_PARTS: Final = ("-wal", "-shm", "-journal", ".lock")
+PARTS: Final = (*LOG_AND_INDEX, "-journal", ".lock")
 # Behind the name of a backup that is being written; whoever finds such a file unlocked may remove
 # it. For a moment, or after a death in it, the backup has both names.
 UNFINISHED: Final = ".unfinished-backup"
-_SHARED: Final = ("-wal", "-shm")
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 
 # Where locks or shared memory do not reach every machine that may open the file
@@ -133,7 +134,7 @@ def refuse_part(operation: str, target: str | os.PathLike[str], path: str) -> No
     own = os.path.realpath(path)
     folder, name = os.path.split(os.path.abspath(target))  # noqa: PTH100 - on text, as SQLite gets it
     place = os.path.join(os.path.realpath(folder), name)  # noqa: PTH118 - the same
-    if place in {f"{own}{part}" for part in _PARTS}:
+    if place in {f"{own}{part}" for part in PARTS}:
         detail = f"it would be taken for a part of {own!r}"
         raise StorageError(operation, place, "name another file", detail=detail)
 
@@ -194,7 +195,7 @@ def may_join(path: str) -> bool:
 
 def has_log_and_index(path: str) -> bool:
     """Whether what connections share lies beside a file."""
-    return all(os.access(f"{path}{part}", os.F_OK) for part in _SHARED)
+    return all(os.access(f"{path}{part}", os.F_OK) for part in LOG_AND_INDEX)
 
 
 def refuse_unreadable_log(path: str) -> None:

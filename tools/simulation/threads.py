@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from machines.host.threads import Threads, told_apart
+from machines.host.threads import Threads
+from machines.offload.calls import told_apart
 from tools.simulation.stage import STAGE
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from snapshots.codec import dump, load
 from snapshots.database.errors import TargetExistsError
-from snapshots.database.places import unreachable
+from snapshots.database.places import PARTS, unreachable
 from snapshots.errors import DecodeError, EncodeError, StorageError
 from snapshots.inspection.text.documents import header_document
 from snapshots.layout import unfold_blob
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 OPERATION: Final = "export"
 FORMAT: Final = 1
 # What belongs to a file of runs and would be lost with it.
-_BESIDE: Final = ("", "-wal", "-shm", "-journal", ".lock")
+_BESIDE: Final = ("", *PARTS)
 
 
 def export_document(found: FoundRun, *, now_ms: int) -> dict[str, Plain]:

@@ -8,7 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from snapshots.database.opening import open_database
-from snapshots.database.places import file_system_of, refuse_network_file_system
+from snapshots.database.places import (
+    LOG_AND_INDEX,
+    file_system_of,
+    refuse_network_file_system,
+)
 from snapshots.errors import NetworkFileSystemError, UnsupportedSqliteError
 from snapshots.inspection.doctor.findings import Finding, problem, warning, well
 from snapshots.inspection.doctor.limits import DISK_BYTES_MIN
@@ -23,7 +27,7 @@ if TYPE_CHECKING:
 MEMORY: Final = ":memory:"
 VERSION: Final = "select sqlite_version()"
 _OTHERS: Final = 0o077
-_BESIDE: Final = ("", "-wal", "-shm")
+_BESIDE: Final = ("", *LOG_AND_INDEX)
 
 
 def library() -> Finding:
